@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-from gputop.checking.deadline import FAILED, LATE, Relay, Supervised, late_diagnosis, supervised
+from gputop.checking.deadline import (
+    FAILED,
+    LATE,
+    Relay,
+    Supervised,
+    ends_of,
+    late_diagnosis,
+    supervised,
+)
 from gputop.exits import CANNOT_TELL, OWN_ERROR, Exit
 from gputop.topology.fleet.section import NodeOrigin
 
@@ -96,3 +104,9 @@ def test_it_never_returns_into_the_parent() -> None:
     here = os.getpid()
     assert run(leaves).code is None
     assert os.getpid() == here
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(3.0, 1.0), (20.0, 4.0), (600.0, 10.0)])
+def test_a_share_of_the_time_is_kept_for_the_end(seconds: float, kept: float) -> None:
+    measuring, _ = ends_of(seconds)
+    assert measuring - time.monotonic() == pytest.approx(seconds - kept, abs=0.5)

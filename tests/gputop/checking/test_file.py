@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gputop.checking.file import write
 from gputop.topology.fleet.facts import digest
 from gputop.topology.fleet.section import CATEGORIES
 from tests.support.checked import checked
@@ -155,3 +157,12 @@ def test_probes_are_chosen_by_name(
     done = checked(capsys, *arguments)
     assert done.code == 64
     assert word in done.err
+
+
+def test_others_of_the_share_may_read_the_file(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        write(tmp_path / "g1.json", "{}")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "g1.json").stat().st_mode & 0o777 == 0o644

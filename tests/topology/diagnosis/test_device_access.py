@@ -14,9 +14,10 @@ from gputop.topology.diagnosis import device_access
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.explain.absence import why_no_gpu
 from gputop.topology.model.record import Gap
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import NodeSnapshot, Problem, ProblemKind
 from gputop.topology.model.surroundings import Container, Host
 from gputop.topology.node import Node
+from gputop.topology.sources.collect import ONLY_PCI
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import containers, device_nodes
 from gputop.topology.sources.linux import host as host
@@ -184,3 +185,17 @@ def test_a_dev_of_its_own_is_a_sign_of_a_container(
     assert isinstance(found, Container)
     assert found.kind == kind
     assert (found.evidence is None) == (kind is None)
+
+
+@pytest.mark.parametrize("kind", list(ProblemKind))
+def test_a_gpu_that_kfd_denies_is_left_out_beside_those_it_gives(kind: ProblemKind) -> None:
+    whole = base("demo mi300x-8")
+    first, *rest = whole.machine.gpus
+    bare = msgspec.structs.replace(first, uuid=None, gaps=(Gap("uuid", ONLY_PCI),))
+    given = msgspec.structs.replace(
+        whole,
+        machine=msgspec.structs.replace(whole.machine, gpus=(bare, *rest)),
+        problems=(Problem(source="kfd", kind=kind, text="x"),),
+    )
+    denied = kind is ProblemKind.DENIED
+    assert len(Case(Node(given)).gpus) == len(whole.machine.gpus) - denied

@@ -212,3 +212,18 @@ def test_copies_that_compete_by_design_show_no_pattern() -> None:
     assert patterns(starved, names(snapshot), snapshot) == ()
     alone = [msgspec.structs.replace(figure, quantity="write_bandwidth") for figure in starved]
     assert [pattern.kind for pattern in patterns(alone, names(snapshot), snapshot)] == ["gpu"]
+
+
+@pytest.mark.parametrize(("measured", "kinds"), [(((1, 2),), ["pair"]), ((), [])])
+def test_a_low_pair_is_a_path_where_both_ends_are_good_with_others(
+    measured: tuple[tuple[int, int], ...], kinds: list[str]
+) -> None:
+    snapshot, value = healthy("hgx-h100-8")
+    every = addresses(snapshot)
+    pairs = ((0, 1), (0, 2), (0, 3), (2, 3), (2, 4), (3, 4), *measured)
+    figures = [
+        figure("write_bandwidth", 30.0 if {a, b} == {0, 1} else value(a, b), every[a], every[b])
+        for pair in pairs
+        for a, b in (pair, pair[::-1])
+    ]
+    assert [one.kind for one in patterns(figures, names(snapshot), snapshot)] == kinds

@@ -7,11 +7,31 @@ from typing import Any
 import pytest
 
 from gputop.topology.fleet.draining import drains
-from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
+from gputop.topology.fleet.finding import (
+    COMPARED,
+    GONE,
+    HEALTHY,
+    MISSING,
+    NODE,
+    ODD,
+    PAIRS,
+    SHARED,
+    Scope,
+    finding,
+    state_of,
+)
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
-from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, NodeState, Verdict
+from gputop.topology.model.severity import (
+    BROKEN,
+    CANNOT_TELL,
+    NOTICE,
+    SLOW,
+    NodeState,
+    Severity,
+    Verdict,
+)
 from tests.harness.bench.fleet import misjudged
 from tests.support.fleet_made import (
     NOW,
@@ -293,3 +313,34 @@ def test_a_long_list_is_drained_in_several_lines() -> None:
     assert len(found) > 1
     assert max(len(item.command) for item in found) < 40_000
     assert sorted(host for item in found for host in item.hosts) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("own", "severity", "scope", "state"),
+    [
+        ("healthy", None, NODE, HEALTHY),
+        ("broken", None, NODE, NodeState.BROKEN),
+        ("slow", None, NODE, NodeState.SLOW),
+        ("cannot tell", None, NODE, NodeState.CANNOT_TELL),
+        ("healthy", BROKEN, NODE, NodeState.BROKEN),
+        ("cannot tell", BROKEN, COMPARED, NodeState.BROKEN),
+        ("healthy", CANNOT_TELL, COMPARED, NodeState.CANNOT_TELL),
+        ("healthy", SLOW, NODE, NodeState.SLOW),
+        ("healthy", SLOW, PAIRS, NodeState.SLOW),
+        ("healthy", SLOW, COMPARED, ODD),
+        ("cannot tell", SLOW, COMPARED, ODD),
+        ("slow", SLOW, COMPARED, NodeState.SLOW),
+        ("healthy", NOTICE, COMPARED, HEALTHY),
+        ("healthy", BROKEN, SHARED, HEALTHY),
+    ],
+)
+def test_what_becomes_of_a_node(
+    own: str, severity: Severity | None, scope: Scope, state: NodeState
+) -> None:
+    items = [] if severity is None else [finding("x", severity, scope, "x", ("g1",))]
+    assert state_of(Verdict(own), items) is state
+
+
+def test_a_node_that_is_gone_is_missing_whatever_else_is_found() -> None:
+    items = [finding(name, BROKEN, NODE, "x", ("g1",)) for name in ("other", sorted(GONE)[0])]
+    assert state_of(Verdict.BROKEN, items) is MISSING

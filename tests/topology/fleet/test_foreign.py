@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.fleet.foreign import read_dcgm, read_verdict
+from gputop.topology.fleet.foreign import ForeignReport, Tool, read_dcgm, read_text, read_verdict
 from gputop.topology.fleet.merging.growing import read_fleet
 
 DCGM_4 = {
@@ -115,3 +115,19 @@ def test_a_text_that_nothing_reads_accuses_nobody(tmp_path: Path) -> None:
     fleet = read_fleet(str(tmp_path))
     assert fleet.hosts == ()
     assert "file-foreign" in {item.id for item in fleet.findings}
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_log_with_figures_in_it_is_a_log(logged: bool) -> None:
+    figures = (
+        "# nThread 1 nGpus 2 minBytes 8 maxBytes 8589934592 step: 2(factor)\n"
+        "#  Rank  0 Group  0 Pid  10 on  g3 device  0 [0000:19:00] NVIDIA H100 80GB HBM3\n"
+        "#  Rank  1 Group  0 Pid  10 on  g3 device  1 [0000:2a:00] NVIDIA H100 80GB HBM3\n"
+        "#       size  count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        "  8589934592 2147483648 float sum -1 24000 357.9 357.9 0 24000 357.9 357.9 0\n"
+        "# Avg bus bandwidth    : 357.9\n"
+    )
+    line = "g3:10:10 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
+    found = read_text("g3.log", ((line * 3 if logged else "") + figures).encode())
+    assert isinstance(found, ForeignReport)
+    assert found.tool == (Tool.LOG if logged else Tool.MEASUREMENT)

@@ -136,6 +136,14 @@ def test_two_nodes_cannot_tell() -> None:
     assert done.doubts
 
 
+def test_all_nodes_suspected_and_none_good_is_a_doubt() -> None:
+    flow = NetFlow(rail=0, source="a", target="b", bytes=1, gbs=20.0)
+    look = NetLook(hosts=("a", "b"), status=FINISHED, round=1, results=(flow,))
+    done = plan(PlanRequest(("a", "b"), healthy_gbs=48.0), [look])
+    assert len(done.found.suspects) == 2
+    assert any(doubt.startswith("every node is suspected") for doubt in done.doubts)
+
+
 def test_ten_thousand_nodes_take_two_rounds() -> None:
     made = cluster(10_000, 1)
     first = plan(PlanRequest(made.hosts, made.fabric), [])

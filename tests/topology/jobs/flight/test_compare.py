@@ -193,3 +193,9 @@ def test_tensors_of_another_shape_with_as_many_elements_fit() -> None:
     assert sides([16], [4, 4]) == ()
     (text,) = sides([16], [4, 5])
     assert text.endswith("has other sizes on some ranks: 16 on rank 0; 4x5 on rank 1")
+
+
+def test_long_names_of_groups_are_cut() -> None:
+    ranks = {"g" * 999: {"ranks": [0]}}
+    dump = parse(pickle.dumps({"version": "2.10", "pg_config": ranks, "entries": []}, 2), "d_0")
+    assert [len(name) for name, _ in dump.ranks] == [300]

@@ -210,3 +210,11 @@ def test_a_socket_that_only_listens_speaks_to_nobody() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert speaker(live_tree(), port, 1, (os.getpid(),)) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "known"), [("01", True), ("08", True), ("06", False), ("0A", False)]
+)
+def test_only_an_open_connection_has_a_speaker(tmp_path: Path, state: str, known: bool) -> None:
+    tree = machine(tmp_path, LINE.format(0, 28028, 40000, state, 77), p41000=77)
+    assert speaker(tree, 28028, 40000, (41000,)) == (41000 if known else None)
