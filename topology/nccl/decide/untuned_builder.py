@@ -72,7 +72,7 @@ class UntunedBuilder:
         if unserved:
             snapshot = without(snapshot, unserved)
         self.snapshot, self.settings, self.nodes = snapshot, settings, nodes
-        self.assumptions: list[str] = list(snapshot.assumptions)
+        self.assumptions: dict[str, None] = dict.fromkeys(snapshot.assumptions)
         guess = near = None
         self.version: Version
         if isinstance(library, Version):
@@ -105,8 +105,8 @@ class UntunedBuilder:
     def _assume(self, *texts: str | None) -> None:
         for text in texts:
             plain = (text or "").removesuffix(".")
-            if plain and plain not in self.assumptions:
-                self.assumptions.append(plain)
+            if plain:
+                self.assumptions.setdefault(plain)
 
     def _refused(self, why: str) -> NoGpusError:
         number = self.asked.partition("-")[2]
