@@ -34,6 +34,7 @@ LIVELY_SECONDS = 2.0
 OLD_MOUSE = re.compile(rb"\x1b\[M.{3}", re.S)
 OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[(?:M.{0,2})?\Z", re.S)
 
+CTRL_C, PASTE_ENDS = b"\x03", b"\x1b[201~"
 SEQUENCE = re.compile(r"\x1b\[([\d:;]*)([u~A-FHP-St])")
 SEQUENCE_BEGUN = re.compile(r"\x1b\[[\d:;]{1,40}\Z")
 """Textual takes no longer ones for a key."""
@@ -72,6 +73,8 @@ class KeyDecoder(codecs.IncrementalDecoder):
 
     def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
         """Give the text that is whole by now."""
+        if data and not data.strip(CTRL_C):
+            data = PASTE_ENDS + data  # of a paste that never ends it would be a part
         data = OLD_MOUSE.sub(b"", self._begun + data)
         begun = None if final else OLD_MOUSE_BEGUN.search(data)
         self._begun = b"" if begun is None else begun.group()
