@@ -48,6 +48,7 @@ class Terminal:
         lines: int = 50,
         environment: dict[str, str] | None = None,
         command: Sequence[str] | None = None,
+        folder: str = str(ROOT),
     ) -> None:
         self.written = b""
         self._master, slave = pty.openpty()
@@ -61,7 +62,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            cwd=ROOT,
+            cwd=folder,
             env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
             start_new_session=True,
             close_fds=True,

@@ -9,6 +9,7 @@ from .growth import grow
 from .judging import Limits
 from .mutate import Trial, mutate
 from .soak import soak
+from .typed import typed
 
 
 def main() -> int:
@@ -18,6 +19,7 @@ def main() -> int:
     soaking = trials.add_parser("soak", help="use the app for a long time and watch its memory")
     soaking.add_argument("--minutes", type=float, default=30.0)
     soaking.add_argument("--demo", default="sick-h100-8")
+    soaking.add_argument("--seed", type=int, default=1)
     mutating = trials.add_parser("mutate", help="give mutated input to every command")
     mutating.add_argument("--count", type=int, default=10_000)
     mutating.add_argument("--number", type=int, help="try this one input alone")
@@ -26,6 +28,9 @@ def main() -> int:
     mutating.add_argument("--processes", type=int, default=2)
     mutating.add_argument("--cpu-seconds", type=float, default=Limits.cpu_seconds)
     mutating.add_argument("--failures", type=Path, default=Path("mutated-failures"))
+    typing = trials.add_parser("type", help="type and paste random bytes into every screen")
+    typing.add_argument("--count", type=int, default=2_000)
+    typing.add_argument("--seed", type=int, default=1)
     growing = trials.add_parser("grow", help="repeat one thing in an input ever more often")
     growing.add_argument("--count", type=int, default=1_000)
     growing.add_argument("--number", type=int, help="try this one input alone")
@@ -34,7 +39,9 @@ def main() -> int:
     growing.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     if given.trial == "soak":
-        return soak(given.minutes, given.demo)
+        return soak(given.minutes, given.demo, given.seed)
+    if given.trial == "type":
+        return typed(given.seed, given.count)
     numbers = range(given.count) if given.number is None else (given.number,)
     if given.trial == "grow":
         return grow(given.seed, numbers, given.only, given.processes)

@@ -7,6 +7,7 @@ files and children; a table shows them once a minute.
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ import psutil
 
 from gputop.widgets.palette import PLACEHOLDER
 from tests.support.terminal import Terminal
+
+from .typed import ENDS, sequence
 
 SETTLED_MINUTES = 2.0
 """From here on memory must not grow: every screen and dialog was open by then, in each size."""
@@ -40,6 +43,8 @@ _PALETTE_SECONDS = 5.0
 _PALETTE_TIMES = 6
 _SIZES = ((80, 24), (200, 60), (160, 50))
 _SCREENS = 8
+_MEASURING = b"apr\r"
+_ODD_SIZES = 0.2
 _ALL_ROUNDS = _SCREENS * len(_SIZES)
 """Rounds until every screen was shown in every size; a busy machine may take longer for them."""
 _PAUSE_SECONDS = 0.15
@@ -68,16 +73,17 @@ class Sample:
         )
 
 
-def soak(minutes: float, demo: str) -> int:
+def soak(minutes: float, demo: str, seed: int) -> int:
     """Use the app that long; 1 where its memory grew by more than the limit after settling."""
     settled: Sample | None = None
+    made = random.Random(seed)
     with Terminal(["--demo", demo], environment={"GPUTOP_DEBUG": "1"}) as terminal:
         terminal.wait_for("Node")
         process = psutil.Process(terminal.process.pid)
         process.cpu_percent()  # the first answer is always 0
         started, printed = time.monotonic(), 0
         for pressed in itertools.count():
-            if not _round(terminal, pressed):
+            if not _round(terminal, pressed, made):
                 print(f"the app ended with {terminal.process.returncode} in round {pressed}")
                 print(terminal.text()[-2000:])
                 return 1
@@ -103,8 +109,8 @@ def soak(minutes: float, demo: str) -> int:
     return 1 if growth > MOST_GROWTH_BYTES else 0
 
 
-def _round(terminal: Terminal, number: int) -> bool:
-    """One screen: its keys, every dialog over it, and now and then another size.
+def _round(terminal: Terminal, number: int, made: random.Random) -> bool:
+    """One screen: its keys, random bytes and pastes, every dialog over it, and another size.
 
     False where the app has ended.
     """
@@ -113,9 +119,23 @@ def _round(terminal: Terminal, number: int) -> bool:
     _press(terminal, screen, _DOWN, *_OWN_KEYS.get(screen, ()))
     for dialog in _DIALOGS:
         _press(terminal, *dialog)
+        if dialog[0] == made.choice(_DIALOGS)[0]:
+            _type(terminal, made)
     if number % _SCREENS == _SCREENS - 1:
         terminal.resize(*_SIZES[number // _SCREENS % len(_SIZES)])
     return terminal.process.poll() is None
+
+
+def _type(terminal: Terminal, made: random.Random) -> None:
+    """Random bytes, none of which is a key that measures, then back to the screen."""
+    data = sequence(made).translate(None, _MEASURING)
+    for keys in (data, ENDS, *[b"\x1b"] * 4):
+        terminal.type(keys)
+        terminal.read(_PAUSE_SECONDS)
+    if made.random() < _ODD_SIZES:
+        terminal.resize(made.randrange(1, 250), made.randrange(1, 80))
+        terminal.read(_PAUSE_SECONDS)
+    terminal.resize(*made.choice(_SIZES))  # the bytes may have told of another size
 
 
 def _press(terminal: Terminal, *keys: str) -> None:
