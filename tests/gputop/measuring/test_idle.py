@@ -6,6 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from gputop.measuring.guard import HANGS, idle
 from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse
 from gputop.topology.model.source import SourceAbsent
@@ -67,3 +69,15 @@ def test_a_driver_that_hangs_is_not_loaded() -> None:
     release.set()
     assert found.free == ()
     assert {why for _, why in found.busy} == {HANGS}
+
+
+def test_a_calm_gpu_is_not_looked_at_until_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputop.measuring.busy.SAMPLE_GAP_SECONDS", 0.0)
+    asked = []
+
+    def read() -> Sequence[GpuReading]:
+        asked.append(1)
+        return [reading(ADDRESSES[0])]
+
+    assert idle(ADDRESSES[:1], NAMES, lambda: read).free == ADDRESSES[:1]
+    assert len(asked) <= 5

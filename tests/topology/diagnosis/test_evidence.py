@@ -14,6 +14,7 @@ from gputop.topology.hardware.vendor import LEAST, Vendor
 from gputop.topology.hardware.vendors import BY_ID
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import Gpu, Machine, PciDevice
+from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
@@ -222,3 +223,27 @@ def test_each_kind_of_evidence_is_looked_for(
     found = diagnosed(edited(base("hgx-h200-4gpu-live"), edits))
     assert [lack.id for lack in found.lacking] == lacks
     assert all(len(lack.devices) == 1 for lack in found.lacking)
+
+
+@pytest.mark.parametrize(
+    ("why", "hive", "lacks"),
+    [
+        (None, None, []),  # nothing says that it has links
+        ("no permission", None, ["links"]),
+        (None, "7", ["links"]),
+        ("not supported", "7", []),
+        ("Invalid Argument", "7", []),
+    ],
+)
+def test_links_of_an_unknown_model_are_missed_where_something_shows_them(
+    why: str | None, hive: str | None, lacks: list[str]
+) -> None:
+    found = []
+    for gpu in base("hgx-h200-4gpu-live").machine.gpus:
+        gaps = () if why is None else (Gap("nvlinks", why),)
+        bare = {"name": "NVIDIA Unheard Of", "pci_id": "10de:ffff", "nvlinks": (), "fabric": None}
+        found.append(msgspec.structs.replace(gpu, **bare, xgmi_hive=hive, gaps=gaps))
+    whole = base("hgx-h200-4gpu-live")
+    machine = msgspec.structs.replace(whole.machine, gpus=tuple(found))
+    said = diagnosed(msgspec.structs.replace(whole, machine=machine))
+    assert [lack.id for lack in said.lacking] == lacks

@@ -208,3 +208,10 @@ def test_a_ring_over_half_of_the_links_is_reported_beside_the_links() -> None:
     assert "GPU3 has 9 of 18 NVLinks up" in found.cause
     assert "about what Ring gives (185 GB/s), and NVLS was expected" in found.cause
     assert "Ring" not in one(snapshot, collective(120.0)).cause
+
+
+def test_a_figure_behind_its_siblings_is_low_though_the_table_allows_it() -> None:
+    snapshot = h200()
+    gpus = addresses(snapshot)
+    rates = [figure("h2d_bandwidth", v, g) for v, g in zip((55.0, 55.0, 55.0, 50.0), gpus)]  # noqa: B905
+    assert [item.verdict for item in judge(snapshot, rates)] == ["healthy"] * 3 + ["low"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,13 +10,15 @@ from msgspec.structs import replace
 
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.asking import answer, of_files
+from gputop.topology.jobs.conclude import steps_of
 from gputop.topology.jobs.flight.dump import parse as parse_dump
 from gputop.topology.jobs.flight.files import FoundDumps
+from gputop.topology.jobs.judge import need_not_wait
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import place
-from gputop.topology.jobs.standing import JobState
+from gputop.topology.jobs.standing import JobState, KnownBy, RankState, RankTrouble
 from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -295,3 +298,37 @@ def test_the_library_that_ranks_have_loaded(
 
 def test_no_library_is_named_where_no_map_was_read(snapshot: NodeSnapshot) -> None:
     assert not any(" loaded " in fact.title for fact in told(snapshot, activities(), ()).findings)
+
+
+@pytest.mark.parametrize(
+    ("host", "place"),
+    [("node7", "node7"), (None, "its machine"), ("", "its machine"), ("a;reboot", "its machine")],
+)
+def test_a_host_that_may_not_stand_in_a_line_to_copy_is_not_named(
+    host: str | None, place: str
+) -> None:
+    far = RankState(
+        rank=3, pid=None, elsewhere=(host, 4711), trouble=RankTrouble("is gone", KnownBy.RAS)
+    )
+    (step,) = steps_of([far], JobVerdict.HANGS)
+    assert step == f"py-spy dump --pid 4711  # at {place}"
+
+
+@pytest.mark.parametrize(
+    ("shares", "free"),
+    [
+        ((58.0, 3.0), True),
+        ((100.0, 3.0), False),
+        ((3.0, None), False),  # of one nobody knows whether it waits
+        ((None, None), False),
+        ((), False),
+    ],
+)
+def test_only_gpus_that_are_all_known_not_to_be_busy_need_not_wait(
+    shares: tuple[float | None, ...], free: bool
+) -> None:
+    ranks = [
+        RankState(rank=at, pid=100 + at, busiest_percent=share) for at, share in enumerate(shares)
+    ]
+    state: Any = SimpleNamespace(ahead=ranks)
+    assert bool(need_not_wait(state, ranks)) is free

@@ -6,7 +6,8 @@ import pytest
 
 from gputop.topology.fleet.planning.fabric import SwitchFabric, fabric_of
 from gputop.topology.fleet.planning.judging import judge
-from gputop.topology.fleet.planning.looks import ABSENT, NetLook
+from gputop.topology.fleet.planning.links import links_of
+from gputop.topology.fleet.planning.looks import ABSENT, FINISHED, NetFlow, NetLook
 from gputop.topology.fleet.planning.maps import leaf_map, rail_map
 from tests.topology.fleet.planning.test_judging import look
 
@@ -59,3 +60,11 @@ def test_without_looks_there_is_nothing() -> None:
     judged = judge([], NOWHERE)
     assert rail_map(judged).nodes == ()
     assert leaf_map(judged, LEAVES).leaves == ()
+
+
+def test_looks_and_plans_are_told_apart() -> None:
+    flow = NetFlow(rail=0, source="a", target="b", bytes=1, gbs=20.0)
+    look = NetLook(hosts=("a", "b"), status=FINISHED, round=1, results=(flow,))
+    found = links_of([look, look], SwitchFabric(), {})
+    assert (found.looks, found.unfinished) == (1, 0)
+    assert links_of([], SwitchFabric(), {}).looks == 0

@@ -65,3 +65,14 @@ def test_several_models_are_not_in_the_order_of_the_bus(order: str, said: list[s
     mixed = msgspec.structs.replace(whole, machine=machine)
     case = seen(mixed, CUDA_DEVICE_ORDER=order) if order else seen(mixed)
     assert said_of(case) == said
+
+
+@pytest.mark.parametrize("field", ["vendor", "mig_enabled"])
+def test_the_order_of_other_vendors_and_of_parts_is_not_judged(field: str) -> None:
+    whole = base(H200)
+    value = {"vendor": "amd", "mig_enabled": True}[field]
+    first, *rest = whole.machine.gpus
+    gpus = (msgspec.structs.replace(first, **{field: value}), *rest)
+    machine = msgspec.structs.replace(whole.machine, gpus=gpus)
+    given = msgspec.structs.replace(whole, machine=machine)
+    assert said_of(seen(given, CUDA_VISIBLE_DEVICES="")) is None
