@@ -31,8 +31,8 @@ PAINTED = "LinuxDriver"
 # follows, and sees that the app ends. That takes a tenth of all that the app takes at rest.
 LIVELY_SECONDS = 2.0
 """How long behind a key Textual's own times hold: much more than a terminal takes for a key."""
-OLD_MOUSE = re.compile(rb"\x1b\[M.{3}", re.S)
-OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[(?:M.{0,2})?\Z", re.S)
+OLD_MOUSE = re.compile(rb"\x1b\[M[^\x1b]{3}")
+OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[(?:M[^\x1b]{0,2})?\Z")
 
 CTRL_C, PASTE_ENDS = b"\x03", b"\x1b[201~"
 SEQUENCE = re.compile(r"\x1b\[([\d:;]*)([u~A-FHP-St])")
