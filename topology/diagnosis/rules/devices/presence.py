@@ -7,7 +7,7 @@ import msgspec
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.finding import Finding
 from ....model.machine import Gpu, PciDevice, PciKind
-from ....model.severity import BROKEN, NOTICE
+from ....model.severity import BROKEN, CANNOT_TELL, NOTICE
 from ....model.snapshot import ProblemKind
 from ....model.surroundings import Host
 from ....sources.collect import ONLY_PCI
@@ -345,6 +345,44 @@ def _job(host: Host | None) -> tuple[str | None, ...]:
     return (box.job, box.kind, host.hostname) if host and box and box.job else ()
 
 
+_TOLD_APART = (("uuid", "UUID"), ("minor", "number of the device node"))
+
+
+def _twins(case: Case) -> Found:
+    """A driver that gives two GPUs one name was asked about one of them twice, or mixes them up."""
+    whole = [gpu for gpu in case.gpus if gpu.partition is None and gpu.parent is None]
+    held: dict[tuple[str, object], list[Gpu]] = {}
+    for field, what in _TOLD_APART:
+        for gpu in whole:
+            if (value := getattr(gpu, field)) is not None:
+                held.setdefault((f"{what} of {gpu.vendor}", value), []).append(gpu)
+    needed(held)
+    twins = faulty({key: gpus for key, gpus in held.items() if len(gpus) > 1})
+    mixed = list(dict.fromkeys(gpu.address for gpus in twins.values() for gpu in gpus))
+    return TWINS.finding(
+        CANNOT_TELL,
+        f"the driver does not tell {case.names(mixed)} apart",
+        devices=mixed,
+        evidence=[
+            (f"{what}: {case.names(gpus)}", str(value), case.source)
+            for (what, value), gpus in twins.items()
+        ],
+        impact="What it says of one may be said of another: some of them were not examined.",
+        fix=["Ask the vendor's own tool for the UUIDs; if they are equal there, load the driver "
+             "again."],
+    )  # fmt: skip
+
+
+TWINS = Rule(
+    id="gpu-twins",
+    family="D33",
+    title="GPUs that the driver does not tell apart",
+    evidence="UUID and device node of each GPU",
+    disproof="different UUIDs in {asked}",
+    asked=((NVIDIA.id, "`nvidia-smi -L`"), (AMD.id, "`amd-smi list`")),
+    sources=("nvml.h nvmlDeviceGetUUID: globally unique",),
+    check=_twins,
+)
 WITHOUT_DRIVER = Rule(
     id="gpu-without-driver",
     family="D33",
@@ -367,4 +405,4 @@ LOST = Rule(
     check=_lost,
     without_gpus=True,
 )
-RULES = (LOST, WITHOUT_DRIVER)
+RULES = (LOST, WITHOUT_DRIVER, TWINS)
