@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedWriter, FileIO, TextIOWrapper
+from pathlib import Path
 
 from gputop.__main__ import run
 from gputop.exits import OWN_ERROR
@@ -32,7 +33,7 @@ class Ended:
     err: bytes
     cpu_seconds: float
     memory_bytes: int
-    """The most that was resident at once."""
+    """The most that was resident at once, beyond what the parent had, as which the child began."""
 
 
 def ended(arguments: Sequence[str]) -> Ended:
@@ -40,6 +41,7 @@ def ended(arguments: Sequence[str]) -> Ended:
     out, err = os.memfd_create("out"), os.memfd_create("err")
     sys.stdout.flush()
     sys.stderr.flush()
+    inherited = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     child = os.fork()
     if child == 0:
         _be_the_command(arguments, out, err)
@@ -49,7 +51,7 @@ def ended(arguments: Sequence[str]) -> Ended:
         out=_content(out),
         err=_content(err),
         cpu_seconds=used.ru_utime + used.ru_stime,
-        memory_bytes=used.ru_maxrss * 1024,
+        memory_bytes=max(0, used.ru_maxrss * 1024 - inherited),
     )
 
 
