@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ _PALETTE_SECONDS = 5.0
 _PALETTE_TIMES = 6
 _SIZES = ((80, 24), (200, 60), (160, 50))
 _SCREENS = 8
+_SIZE_TOLD = re.compile(rb"\x1b\[48;")
+"""What tells of another size than the terminal has: the app would draw for that one."""
 _MEASURING = b"apr\r"
 _ODD_SIZES = 0.2
 _ALL_ROUNDS = _SCREENS * len(_SIZES)
@@ -128,7 +131,7 @@ def _round(terminal: Terminal, number: int, made: random.Random) -> bool:
 
 def _type(terminal: Terminal, made: random.Random) -> None:
     """Random bytes, none of which is a key that measures, then back to the screen."""
-    data = sequence(made).translate(None, _MEASURING)
+    data = _SIZE_TOLD.sub(b"", sequence(made)).translate(None, _MEASURING)
     for keys in (data, ENDS, *[b"\x1b"] * 4):
         terminal.type(keys)
         terminal.read(_PAUSE_SECONDS)
@@ -164,6 +167,8 @@ def _open_palette(terminal: Terminal, key: str) -> None:
         with suppress(AssertionError):
             terminal.wait_for(_PALETTE_SIGN, _PALETTE_SECONDS)
             return
+        terminal.send(_ESCAPE)  # of a panel that random keys opened, and that has no such key
+        terminal.read(_PAUSE_SECONDS)
     raise AssertionError(f"no palette: {terminal.text()[-1500:]!r}")
 
 
