@@ -46,7 +46,8 @@ def _nvlinks(graph: nx.Graph[str], gpu: Gpu) -> None:
     groups: dict[str, list[NvLink]] = {}
     for link in gpu.nvlinks_up:
         end = link_end(link)
-        if end is not None:
+        # A link to itself, or to a GPU that the node does not show, is none to a switch.
+        if end is not None and (link.to_switch or (end in graph and end != gpu.address)):
             groups.setdefault(end, []).append(link)
     down = sum(1 for link in gpu.nvlinks if link.active is False)
     for end, links in groups.items():

@@ -14,6 +14,7 @@ from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.wires import Wire, WireKind, nvlink_wire, pcie_wire
 from tests.support.places import RECORDINGS
+from tests.support.rule_cases import cases
 from tests.support.snapshots import demo_node, gpu, hosted, link, port
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -206,3 +207,12 @@ def test_the_sick_gpu_shows_what_is_missing() -> None:
 
 def test_an_empty_machine_gives_an_empty_graph() -> None:
     assert len(build_graph(Machine())) == 0
+
+
+@pytest.mark.parametrize("name", ["nvlink-inactive", "link-to-itself"])
+def test_a_link_that_leads_to_no_other_gpu_here_makes_no_switch(name: str) -> None:
+    (case,) = (case for case in cases() if case.name == name)
+    drawn = build_graph(case.snapshot.machine)
+    gpus = {gpu.address for gpu in case.snapshot.machine.gpus}
+    assert [node for node in drawn if drawn.nodes[node]["kind"] == "nvswitch"] == []
+    assert all(drawn.number_of_edges(gpu, gpu) == 0 for gpu in gpus)
