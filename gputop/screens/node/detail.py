@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
-from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
 from gputop.topology.model.machine import CacheKind
-from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
+from gputop.topology.model.units import UNKNOWN, figure, gbs, size, text, whole
 from gputop.topology.sources.amd.words import held
 from gputop.topology.wiring.gpu_names import gpu_label
+from gputop.topology.wiring.wires import nvlink_wire
 from gputop.widgets.gpu_cells import NO_LINKS, active_links, without_links
 from gputop.widgets.spans import Line, Span, left, width_of, wrapped
 
@@ -205,10 +205,9 @@ def _links(row: Row) -> str:
     ]
     for (version, raw, remote), group in groupby(sorted(key, key=str)):
         kinds.append(f"{len(list(group))} × v{version} {figure(raw)} GB/s raw to {remote}")
-    sku = sku_for(gpu)
-    if sku is not None and sku.link_gbs and kinds and gpu.nvlinks:
-        up = sum(1 for link in gpu.nvlinks if link.active)
-        kinds[-1] += f", {figure(up * sku.link_gbs)} GB/s payload one way"
+    payload = nvlink_wire(gpu.nvlinks_up, None).payload_gbs if kinds else None
+    if payload is not None:
+        kinds[-1] += f", {gbs(payload)} payload one way"
     down = [str(link.link) for link in gpu.nvlinks if link.active is False]
     if down:
         kinds.append(f"down: link{'s' * (len(down) > 1)} {', '.join(down)}")

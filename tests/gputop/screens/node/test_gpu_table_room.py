@@ -13,6 +13,7 @@ from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import demo_report, give, gpu, press, report_of, rounds, settle
+from tests.support.rule_cases import cases
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -60,3 +61,14 @@ def test_a_model_without_nvlink_says_so() -> None:
     card = gpu(0, name="NVIDIA L40S", nvlinks=(), gaps=(Gap("nvlinks", "Invalid Argument"),))
     lines = [text_of(line) for line in detail_lines(Row(card, None, {}), 80)]
     assert any("NVLink" in line and "none on this GPU" in line for line in lines)
+
+
+def test_links_at_half_rate_carry_what_the_graph_says() -> None:
+    (case,) = (case for case in cases() if case.name == "nvlink-slow-rate")
+    card = case.snapshot.machine.gpus[0]
+    (line,) = (
+        text_of(line)
+        for line in detail_lines(Row(card, None, {}), 300)
+        if "payload one way" in text_of(line)
+    )
+    assert "425 GB/s payload one way" in line
