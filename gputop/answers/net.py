@@ -222,7 +222,7 @@ class NetResult(msgspec.Struct, frozen=True, kw_only=True):
     """None where no data is compared."""
 
     @property
-    def is_wrong(self) -> bool:
+    def wrong(self) -> bool:
         """Whether the data that arrived was wrong."""
         return self.verdict == WRONG_DATA
 
@@ -269,7 +269,7 @@ class NetAnswer(Answer, frozen=True, kw_only=True, tag="gputop.net/1"):
     @property
     def exit_code(self) -> int:
         """0 finished, 2 wrong data, 3 for what could not be measured to the end."""
-        if any(result.is_wrong for result in self.results):
+        if any(result.wrong for result in self.results):
             return FAILURES
         return ANSWERED if self.status == FINISHED else CANNOT_TELL
 
@@ -472,7 +472,7 @@ def _cell(result: NetResult | None) -> str:
     if result is None:
         return ""
     digits = 1 if result.gbs >= 10 else 2
-    return f"{result.gbs:.{digits}f}" + "!" * result.is_wrong
+    return f"{result.gbs:.{digits}f}" + "!" * result.wrong
 
 
 def said_way(way: NetWay | None, predicted: NetWay | None) -> str:
@@ -492,7 +492,7 @@ def _way(way: NetWay | None) -> str:
 
 def _ends(found: NetAnswer) -> Iterator[Block]:
     """What stands below the table."""
-    if any(result.is_wrong for result in found.results):
+    if any(result.wrong for result in found.results):
         yield Text("!: the data that arrived was wrong")
     if found.results:
         yield Text("One way: bytes sent. Collectives: bus bandwidth, as nccl-tests counts it.")

@@ -19,9 +19,9 @@ from gputop.topology.recorded.demos import demo as demos
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import LoadError, load
 from tests.grid import share
-from tests.harness.outputs.inputs import CAPTURES, captured
+from tests.harness.outputs.inputs import captured
 from tests.support import rule_cases
-from tests.support.places import RECORDINGS
+from tests.support.places import CAPTURES, RECORDINGS
 
 from .facts import FACTS, JOB_FACTS, LOG_FACTS, PROBE_FACTS
 from .opening import (

@@ -297,7 +297,7 @@ class Copy:
             **os.environ,
             "PYTHONPATH": str(self.root),
             "TMPDIR": str(place),
-            "GPUTOP_CAPTURES": os.environ.get("GPUTOP_CAPTURES", str(CAPTURES)),
+            "GPUTOP_CAPTURES": str(CAPTURES),
         }
 
     def run(self, tests: list[str], more: list[str], seconds: float) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -10,4 +11,4 @@ ROOT = TESTS.parent
 RECORDINGS = TESTS / "recordings"
 SHARED = ROOT.parent / "shared"
 """Beside the checkout, where it is there at all."""
-CAPTURES = SHARED / "captures"
+CAPTURES = Path(os.environ.get("GPUTOP_CAPTURES", SHARED / "captures")).resolve()

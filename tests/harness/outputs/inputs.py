@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .running import printed
+from tests.support.places import CAPTURES, RECORDINGS
 
-HERE = Path(__file__).parent
-RECORDINGS = HERE.parents[1] / "recordings"
-CAPTURES = Path(
-    os.environ.get("GPUTOP_CAPTURES", HERE.parents[3] / "shared" / "captures")
-).resolve()
+from .running import printed
 
 NOT_NODES = {"README.md", "drawing.txt", "relations.txt", "cases.json"}
 LOG_FOLDERS = {"nccl-logs", "rccl-logs", "nccl-probe"}

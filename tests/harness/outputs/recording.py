@@ -8,8 +8,10 @@ import re
 import time
 from pathlib import Path
 
+from tests.support.places import CAPTURES, ROOT
+
 from .commands import commands, plain_commands
-from .inputs import CAPTURES, HERE, Input, inputs
+from .inputs import Input, inputs
 from .running import printed
 
 NO_INPUT = Input("plain", "plain", ())
@@ -42,5 +44,5 @@ def _write_down(given: Input, folder: Path) -> int:
 
 
 def _steady(text: str) -> str:
-    places = text.replace(str(CAPTURES), "CAPTURES").replace(str(HERE.parents[2]), "CHECKOUT")
+    places = text.replace(str(CAPTURES), "CAPTURES").replace(str(ROOT), "CHECKOUT")
     return MOMENTS.sub(lambda found: f"{found.group(found.lastindex or 0)}0", places)
