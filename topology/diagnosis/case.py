@@ -1,6 +1,6 @@
 """Case: one node as the rules see it. What several rules need is worked out once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..hardware.terms import VendorTerms, terms_of
 from ..hardware.vendors import AMD
 from ..jobs.grouping import GpuUser, gpu_users
 from ..model import quantities
-from ..model.machine import Gpu, PciDevice
+from ..model.machine import Gpu, GpuPair, PciDevice, PciKind
 from ..model.readings import GpuReading, ProcessReading
 from ..model.record import NOT_ASKED, Record
 from ..model.snapshot import DataVerdict, Measurement, NodeSnapshot, ProblemKind
@@ -26,6 +26,12 @@ from .pairs import Pair, pairs_of
 from .policy import Policy
 from .rule import NotRead, Rule, address_of
 
+_GVISOR = "4.4.0"
+"""The kernel that gVisor says it is."""
+_MANY = 3
+"""More GPUs than these are counted, not named."""
+BY_NUMBER = "topo:"
+"""How the stand-in for an address begins where a text names GPUs by number alone."""
 ENVIRONMENT = "environment"
 """Origin of a variable that a process has, not a file."""
 
@@ -147,6 +153,18 @@ class Case:
         return known or keeps_back(self.host)
 
     @property
+    def under_windows(self) -> bool:
+        """Whether this is WSL2, where Windows keeps the GPU and lends it."""
+        return "microsoft" in (self.host.kernel or "").lower()
+
+    @property
+    def busless(self) -> bool:
+        """Whether no GPU can be on this kernel's PCI: Windows, or the host of gVisor, keeps it."""
+        kernel = self.host.kernel or ""
+        keeps = self.under_windows or "gvisor" in kernel.lower() or kernel == _GVISOR
+        return keeps and not any(device.kind is PciKind.GPU for device in self.machine.pci)
+
+    @property
     def in_vm(self) -> bool | None:
         """Whether this is a virtual machine; None where that is not known."""
         return self.machine.in_vm
@@ -163,6 +181,11 @@ class Case:
     def names(self, devices: Iterable[str | Gpu]) -> str:
         """The names of devices in one phrase: "GPU0, GPU1 and GPU3"."""
         return self.devices.names([address_of(device) for device in devices])
+
+    def all_or_names(self, devices: Sequence[str]) -> str:
+        """The names of GPUs, or their number where it is all of many: "all 8 GPUs"."""
+        every = _MANY < len(devices) == len(self.gpus)
+        return f"all {len(devices)} GPUs" if every else self.names(devices)
 
     def having(self, *fields: str) -> list[Gpu]:
         """The examined GPUs of which all these fields are known; NotRead where there is none."""
@@ -226,8 +249,15 @@ class Case:
         return known
 
     def figures(self, quantity: str, variant: str | None = None) -> tuple[Measurement, ...]:
-        """Figures of one kind that were measured on the examined GPUs."""
+        """Figures of one kind that were measured on the examined GPUs.
+
+        Where nothing lists the GPUs of the node, the numbers in the table of figures name them.
+        """
         counted = {gpu.address for gpu in self.gpus}
+        if not self.machine.gpus:
+            of_kind = self._figures.get(quantity, ())
+            ends = (end for figure in of_kind for end in (figure.src, figure.dst) if end)
+            counted = {end for end in ends if end.startswith(BY_NUMBER)}
         return tuple(
             figure
             for figure in self._figures.get(quantity, ())
@@ -266,6 +296,14 @@ class Case:
     def pairs(self) -> tuple[Pair, ...]:
         """Every pair of examined GPUs, in no order."""
         return pairs_of(self)
+
+    @cached_property
+    def pairs_from(self) -> Mapping[str, list[GpuPair]]:
+        """What drivers say of pairs, by the address of the first GPU."""
+        found: dict[str, list[GpuPair]] = {}
+        for pair in self.machine.pairs:
+            found.setdefault(pair.src, []).append(pair)
+        return found
 
     @cached_property
     def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:

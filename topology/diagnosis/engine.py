@@ -9,7 +9,7 @@ import msgspec
 
 from ..hardware.specs import WIRED
 from ..hardware.strangers import NOT_KNOWN, strangers
-from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, UNNAMED, Needed, Vendor
+from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, SENSE, UNNAMED, Needed, Vendor
 from ..hardware.vendors import vendor_of
 from ..model.finding import Finding
 from ..model.machine import Fabric, Gpu
@@ -18,7 +18,9 @@ from ..model.record import NOT_ASKED, Record
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Verdict
 from ..sources.collect import ONLY_PCI
 from .case import Case
-from .inventory import read_of
+from .evidence import nameless, senseless
+from .inventory import read_of, seen
+from .mechanism.weighing import weighed
 from .rule import NotRead, Rule
 from .rules import NAMES
 
@@ -30,7 +32,7 @@ LACKING = "evidence-missing"
 """Id of the finding that too little is known of some GPUs to call them healthy."""
 _EXPLAIN = (
     "driver-not-answering", "device-node-denied", "driver-mismatch", "driver-fails", "gpu-lost",
-    "gpu-reset-required", "gpu-without-driver", "vendor-unknown",
+    "gpu-reset-required", "gpu-without-driver", "vendor-unknown", "gpu-integrated",
 )  # fmt: skip
 """Findings that say why nothing is known of a GPU."""
 _HERE = Fix(
@@ -49,7 +51,6 @@ _LACKS = re.compile(r"not supported|does not know this function|prints \[?n/?a|d
 """How drivers and tools say that a product does not have something."""
 _NO_LINK = re.compile(r"invalid argument", re.I)
 """How NVML also answers for the links of a product that has none."""
-_REGISTERED = "completed"
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,14 @@ def lacking(case: Case) -> tuple[Lack, ...]:
             why = _missing(case, gpu, needed)
             if why is not None:
                 found.setdefault((needed, why), []).append(gpu.address)
+    told = {(device, why) for (_, why), devices in found.items() for device in devices}
+    for address, what, why in senseless(case):
+        if (address, why) not in told:
+            needed = Needed(id=SENSE, what=what, fields=())
+            found.setdefault((needed, why), []).append(address)
+    if hidden := nameless(case):
+        shown = Needed(id=BUS, what="what the PCI bus shows", fields=())
+        found[shown, "class and vendor do not say whether it is a GPU"] = hidden
     return tuple(
         Lack(
             id=needed.id,
@@ -97,8 +106,9 @@ def _missing(case: Case, gpu: Gpu, needed: Needed) -> str | None:
     if needed.id == UNNAMED:
         return f"gputop knows no sign of a fault in GPUs of {vendor_of(gpu).name}"
     if needed.id == BUS:
-        on_bus = case.on_node or case.pci(gpu.address) or case.pci(gpu.parent or "")
-        return None if on_bus else NOT_ASKED
+        if case.busless or case.pci(gpu.address) or case.pci(gpu.parent or ""):
+            return None
+        return "it is not among them" if case.machine.pci else NOT_ASKED
     reasons = []
     for path in needed.fields:
         known, why = _look(case, gpu, path)
@@ -127,7 +137,7 @@ def _look(case: Case, gpu: Gpu, path: str) -> tuple[bool, str]:
     value = getattr(record, field)
     known = value is not None and value != ()
     if isinstance(value, Fabric):
-        known = value.state == _REGISTERED
+        known = value.joined
     elif field == "nvlinks":
         known = known and all(link.active is not None for link in gpu.nvlinks)
     return known, record.why(field) or NOT_ASKED
@@ -175,11 +185,12 @@ def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> 
     if not open_lacks:
         return []
     shown = read_of(case)
-    this = "this" if case.on_node else "this text"
     count = f"{len(shown)} thing{'s' * (len(shown) != 1)}"
     heard_of = {finding.severity for finding in heard}
     wrong = "broken or slow" if NOTICE in heard_of else "wrong"
-    well = f"nothing {wrong} in the {count} that {this} can show; "
+    well = f"nothing {wrong} in the {count} that this can show; "
+    if not case.on_node:
+        well = f"seen: {seen(case)}; health is not in this text; "
     harmful = not heard_of.isdisjoint(_HARMFUL)
     devices = tuple(dict.fromkeys(device for lack in open_lacks for device in lack.devices))
     what = ", ".join(dict.fromkeys(lack.what for lack in open_lacks))
@@ -301,7 +312,8 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         try:
             said = rule.findings(case)
         except NotRead as gap:
-            unread[rule.id] = str(gap)
+            if not rule.extra:
+                unread[rule.id] = str(gap)
             continue
         except Exception as error:  # noqa: BLE001 - the rules' border: a bug is reported, not hidden
             failed.append(_failed(case, rule, error))
@@ -317,7 +329,8 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         failed.append(_nothing(case))
     else:
         missing = unproven(case, lacks, (*failed, *kept))
-    diagnosis = _verdict((*failed, *kept, *missing), tuple(examined), tuple(unread), case)
+    told = weighed((*failed, *kept, *case.snapshot.symptoms))
+    diagnosis = _verdict((*told, *missing), tuple(examined), tuple(unread), case)
     return msgspec.structs.replace(
         diagnosis, elsewhere=tuple(elsewhere), lacking=lacks, unread=unread
     )
@@ -327,19 +340,24 @@ def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
     """Where no GPU is known: a driver that lost them all, or does not answer, may be why."""
     found: list[tuple[Rule, Finding]] = []
     failed: list[Finding] = []
+    examined: list[str] = []
     for rule in rules:
         if rule.without_gpus:
             try:
-                said = rule.answer(case) or ()
+                said = rule.answer(case)
             except Exception as error:  # noqa: BLE001 - as above
                 failed.append(_failed(case, rule, error))
                 continue
-            found += [(rule, _disproved(case, rule, finding)) for finding in said]
+            if said is not None and rule.extra:
+                examined.append(rule.id)
+            found += [(rule, _disproved(case, rule, finding)) for finding in said or ()]
     kept = failed + [finding for rule, finding in found if not _implied(rule, finding, found)]
-    unexamined = tuple(rule.id for rule in rules)
+    kept += case.snapshot.symptoms
+    unexamined = tuple(rule.id for rule in rules if not rule.extra)
     # A notice is no reason to call a node without GPUs healthy.
-    harmful = any(finding.severity.counts for finding in kept)
-    return _verdict(kept if harmful else (*kept, _nothing(case)), (), unexamined, case)
+    told = weighed(kept)
+    harmful = any(finding.severity.counts for finding in told)
+    return _verdict(told if harmful else (*told, _nothing(case)), tuple(examined), unexamined, case)
 
 
 def _disproved(case: Case, rule: Rule, finding: Finding) -> Finding:
@@ -452,8 +470,8 @@ def _nothing(case: Case) -> Finding:
         for problem in case.snapshot.problems
     ]
     count = len(case.gpus)
-    shown = () if case.on_node or count else read_of(case)
-    beside = f"; this text shows {', '.join(shown)}" if shown else ""
+    shown = "" if case.on_node or count else seen(case)
+    beside = f"; seen: {shown}; health is not in this text" if shown else ""
     gpus = Fact(what="GPUs", value=str(count), source=case.source)
     return Finding.of(
         id=NOTHING,

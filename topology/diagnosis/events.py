@@ -1,13 +1,14 @@
 """Events since the first snapshot: counters that ticked, states that began or ended.
 
 A counter's total says nothing, because it may be years old; a tick between two snapshots is news.
-Nothing here asks the machine.
+So are new lines of the kernel's log about a fault. Nothing here asks the machine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ..hardware.faults.catalogue import fault_of
 from ..model.machine import Gpu, Machine
 from ..model.readings import EccCounts, GpuReading, NvLinkReading
 from ..model.record import by_address
@@ -37,6 +38,8 @@ ECC_STATES = (
     ("retirement_pending", "page retirement waits for a reset", SLOW),
 )
 RECOVERY = "waits for what the driver asks for"
+_Counter = tuple[str, str, str, Severity, int | None, int]
+"""Device, name, what, harm, link number and value."""
 _Key = tuple[str, str, str]
 """Device, its name and what happens to it: two ports of one PCI function differ by name alone."""
 
@@ -97,12 +100,15 @@ class Watcher:
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
         """By the address of each GPU that a driver named: its display name and its UUID."""
-        self._last: tuple[object, object] = (None, None)
+        self._last: tuple[object, object, object] = (None, None, None)
+        self._log_read = False
+        """Whether a snapshot before the last one had the kernel's log: a fault that is not in it
+        began after that."""
 
     def see(self, snapshot: NodeSnapshot) -> bool:
         """Compare a later snapshot with the last one; returns whether anything is new."""
-        now = (snapshot.machine, snapshot.readings)
-        if now[0] is self._last[0] and now[1] is self._last[1]:
+        now = (snapshot.machine, snapshot.readings, snapshot.kernel_events)
+        if all(one is before for one, before in zip(now, self._last, strict=True)):
             return False
         known, self._last = now[0] is self._last[0], now
         self._readings += 1
@@ -110,13 +116,9 @@ class Watcher:
             self.since = snapshot.taken_at
         # Lasting facts are compared only when they changed, not with each reading.
         news = not known and self._changed_gpus(snapshot.machine, snapshot.taken_at)
-        for device, name, what, harm, part, value in _counters(snapshot, self._links):
-            key = (device, name, what)
-            before = self._counters.get((key, part))
-            self._counters[key, part] = value
-            if before is not None and value > before:
-                self._tick(device, name, what, harm, part, value - before, snapshot.taken_at)
-                news = True
+        news |= self._count(_counters(snapshot, self._links), None, snapshot.taken_at)
+        news |= self._count(_faults(snapshot), 0 if self._log_read else None, snapshot.taken_at)
+        self._log_read |= snapshot.has_answered("kernel_log")
         for device, name, what, harm, on in _states(snapshot, lasting=not known):
             news |= self._turn(device, name, what, harm, on, snapshot.taken_at)
         if news:
@@ -125,6 +127,18 @@ class Watcher:
                 self._found[key]
                 for key in sorted(self._found, key=self._moved.__getitem__, reverse=True)
             )
+        return news
+
+    def _count(self, counters: Iterable[_Counter], start: int | None, at: float) -> bool:
+        """Note what ticked; `start`: the value before of those that were not there, if known."""
+        news = False
+        for device, name, what, harm, part, value in counters:
+            key = (device, name, what)
+            before = self._counters.get((key, part), start)
+            self._counters[key, part] = value
+            if before is not None and value > before:
+                self._tick(device, name, what, harm, part, value - before, at)
+                news = True
         return news
 
     def _changed_gpus(self, machine: Machine, at: float) -> bool:
@@ -194,8 +208,8 @@ class Watcher:
 
 def _counters(
     snapshot: NodeSnapshot, seen: dict[str, tuple[NvLinkReading, ...]]
-) -> Iterator[tuple[str, str, str, Severity, int | None, int]]:
-    """Device, name, what, harm, link number and value of every counter that was read.
+) -> Iterator[_Counter]:
+    """Every counter that was read.
 
     `seen`: the links of each GPU that were given last; the same ones are left out.
     """
@@ -214,6 +228,23 @@ def _counters(
             value = getattr(reading.ecc or EccCounts(), field)
             if value is not None:
                 yield gpu.address, name, what, harm, None, value
+
+
+def _faults(snapshot: NodeSnapshot) -> Iterator[_Counter]:
+    """How many lines of the kernel's log tell of each fault."""
+    lines: dict[tuple[str, str, str, int | None], int] = {}
+    harms: dict[str, Severity] = {}
+    gpus = by_address(snapshot.machine.gpus) if snapshot.kernel_events else {}
+    for event in snapshot.kernel_events or ():
+        fault = fault_of(msgspec.structs.replace(event, over=""))
+        gpu = gpus.get(event.device or "")
+        name = event.name or event.device or "host" if gpu is None else gpu_label(gpu)
+        what = f"{fault.label}: {fault.told()}" if fault.label else fault.told(event.details)
+        harms[what] = fault.severity if fault.severity.counts else NOTICE
+        key = (event.device or name, name, what, event.link)
+        lines[key] = lines.get(key, 0) + event.count
+    for (device, name, what, link), count in lines.items():
+        yield device, name, what, harms[what], link, count
 
 
 def _states(

@@ -4,11 +4,18 @@ A thing is what a person would name, such as the relations of the GPUs or their 
 counts as read where any examined device has it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from ..expectation.links import pcie_gbs
+from ..model import quantities
 from ..model.machine import Gpu
 from ..model.readings import EccCounts, GpuReading
 from ..model.record import Record
+from ..model.snapshot import DataVerdict, Measurement
+from ..model.units import figure as three
+from ..wiring.codes import UNKNOWN
+from ..wiring.wires import PCIE_GTS
 from .case import Case
 
 _OF_GPU: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -39,6 +46,47 @@ _ERRORS = tuple(name for name in EccCounts.__struct_fields__ if name != "gaps")
 def read_of(case: Case) -> tuple[str, ...]:
     """The things that were read, in the order of a report."""
     return tuple(_read(case))
+
+
+_MOST_FIGURES = 2
+_OF_PAIRS = {quantities.WRITE: 1.0, quantities.READ: 1.0, quantities.TOGETHER: 2.0}
+"""Copies between GPUs, with the number of directions that the value adds up."""
+
+
+def seen(case: Case) -> str:
+    """What a text shows, in one phrase: models, what joins them, and figures with their pace."""
+    models = Counter(gpu.name or "GPU of unknown model" for gpu in case.gpus)
+    parts = [f"{count} x {name}" for name, count in models.items()]
+    codes = sorted({pair.code for pair in case.pairs} - {UNKNOWN})
+    if codes and any(what == "relations of the GPUs" for what in _of_pairs(case)):
+        parts[-1] += f" joined by {', '.join(codes)}"
+    parts += [*_figures(case)][:_MOST_FIGURES]
+    return ", ".join(parts) or f"{', '.join(read_of(case))}"
+
+
+def _figures(case: Case) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for figure in case.snapshot.measurements:
+        if figure.credible and figure.unit:
+            groups.setdefault((figure.quantity, figure.unit), []).append(figure)
+    done = [f for f in case.snapshot.measurements if f.verdict == DataVerdict.FINISHED]
+    if passed := sum("pasted" in figure.details for figure in done):
+        yield f"{passed} tests of DCGM that passed"
+    for (quantity, unit), figures in groups.items():
+        most = max(figure.bytes_per_copy or 0 for figure in figures)
+        values = [f.value or 0.0 for f in figures if (f.bytes_per_copy or 0) == most]
+        low, high = three(min(values)), three(max(values))
+        span = low if low == high else f"{low} to {high}"
+        yield f"{quantity.replace('_', ' ')} {span} {unit}{_pace(quantity, values)}"
+
+
+def _pace(quantity: str, values: Sequence[float]) -> str:
+    """The fastest PCIe link of 16 lanes that all these copies beat; "" for those of other links."""
+    ways = _OF_PAIRS.get(quantity, 0.0)
+    beaten = [gen for gen in (3, 4, 5) if min(values) > (pcie_gbs(gen, 16) or 0.0) * ways > 0.0]
+    if not beaten or max(values) > (pcie_gbs(max(PCIE_GTS), 16) or 0.0) * ways:
+        return ""
+    return f" (more than PCIe {beaten[-1]}.0 x16 carries)"
 
 
 def _read(case: Case) -> Iterator[str]:

@@ -95,6 +95,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     if all its devices are explained."""
     over_time: bool = False
     """Whether it compares counters with an earlier reading, which a single look does not have."""
+    extra: bool = False
+    """Whether a verdict needs no such evidence: where nobody read it, nothing is missing."""
     without_gpus: bool = False
     """Whether it also speaks where no GPU is known: of a driver that gives none away."""
     thresholds: tuple[tuple[str, float], ...] = ()

@@ -33,3 +33,16 @@ def command(gpus: Sequence[Gpu], **by_vendor: str) -> str:
 def step(gpus: Sequence[Gpu], text: str, *, root: bool = False, **by_vendor: str) -> Fix:
     """An action with the command for the vendor of these GPUs."""
     return Fix(text=text, command=command(gpus, **by_vendor), needs_root=root)
+
+
+def reset(gpus: Sequence[Gpu], text: str) -> Fix:
+    """An action that resets these GPUs alone; without their numbers it has no command."""
+    numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
+    # Without numbers the commands would reset all GPUs.
+    return step(
+        gpus,
+        text,
+        root=True,
+        nvidia=numbers and f"nvidia-smi --gpu-reset -i {numbers}",
+        amd=numbers and f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ')}",
+    )

@@ -59,6 +59,8 @@ def group_of(node: Node, figure: Measurement) -> Participants | None:
         some = len(gpus) < len(everyone)
         addresses = tuple(gpu.address for gpu in gpus) if some else None
         return Participants(count=len(gpus), gpus=gpus, addresses=addresses)
+    if figure.details.get("hosts", 1) != 1:
+        return None  # between hosts the network decides
     ranks = figure.details.get("ranks", len(everyone))
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 < ranks <= len(everyone):
         return None

@@ -37,6 +37,9 @@ from .variables import NVLS, VariableEffect, Variables
 FAR = 0.5
 """Share of the curve below which a message under the plateau is low by itself."""
 
+FAR_BELOW = 0.35
+"""Share of an estimate that a link with four of sixteen lanes, or two generations less, gives."""
+
 THROTTLES = {
     "hw-thermal": "slowed down by its temperature (hardware)",
     "sw-thermal": "slowed down by its temperature (driver)",
@@ -148,6 +151,10 @@ class Judge:
         if LOOK <= share < GOOD:
             cause, note = "; ".join(expected.causes), f"look: {part} of the reference"
             explained = bool(cause)
+            if explained and made.reach is not None and made.reach < GOOD * made.healthy:
+                # What is known to hold it back accounts for it: no noise between two limits.
+                verdict, note = LOW, f"{part} of the reference"
+                cause, explained = self._cause(figure, expected, made)
         elif share < LOOK and not whole:
             verdict = NO_REFERENCE
             note = f"{part} at this size alone; the plateau from 256 MiB up decides"
@@ -176,8 +183,10 @@ class Judge:
             return Judgement(
                 verdict=LOW, band=made, share=share, cause=cause, explained=explained, note=note
             )
-        cause = "; ".join(causes)
-        return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
+        cause, far = "; ".join(causes), share <= FAR_BELOW and expected.plateau
+        return Judgement(
+            verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note, far=far
+        )
 
     def _cause(self, figure: Measurement, expected: Expected, made: Band) -> tuple[str, bool]:
         """Why a figure is low, and whether that accounts for it."""

@@ -109,6 +109,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that cause accounts for it."""
     note: str = ""
     """Further remarks, as clauses: "look: 91 % of the reference"."""
+    far: bool = False
+    """Whether it is so far below an estimate that no estimate is off by as much."""
 
 
 def percent(share: float) -> str:

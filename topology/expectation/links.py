@@ -14,7 +14,6 @@ from ..model.snapshot import Measurement
 from ..model.units import figure as three
 from ..node import Node
 from ..wiring.gpu_names import gpu_label
-from ..wiring.links import same_fabric
 from ..wiring.paths import Path
 from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS, WireKind
 from .judgement import number_of
@@ -131,7 +130,7 @@ def _by_switches(one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     whole = all(link.to_switch for link in (*one.nvlinks_up, *other.nvlinks_up))
     mine, theirs = (Counter(link.remote_address for link in gpu.nvlinks_up) for gpu in (one, other))
     count = sum((mine & theirs).values())
-    if not whole or not count or not same_fabric(one, other):
+    if not whole or not count:
         return None
     now = count * sku.link_gbs
     return LinkRates(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from ..hardware.specs import Sku, pcie_pairs
+import msgspec
+
+from ..hardware.specs import BoardLinks, Sku, pcie_pairs
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..node import Node
+from ..wiring.codes import UNKNOWN
 from ..wiring.wires import WireKind
 from .judgement import ESTIMATE, Expected, band
 from .links import PCIE, SAME, LinkRates, host_link, link_of_pair, of_one_model, proven
@@ -48,10 +51,12 @@ def expected(node: Node, figure: Measurement) -> Expected:
     if pair[0].mig_enabled or pair[1].mig_enabled:
         return Expected(note="MIG takes P2P away; no reference holds")
     if "staged" in (figure.engine or ""):
-        return Expected(note="staged through the host's memory, which is no P2P")
+        return Expected(note="perhaps staged through the host's memory, which is no P2P")
     link = link_of_pair(node, *pair)
     if link is None:
         return Expected(note="the rate of the link between the two is not known")
+    if (by_model := _of_board(node, pair)) is not None:
+        return _copy(node, figure, pair, by_model, assumed=True)
     if figure.quantity == quantities.KERNEL_LATENCY:
         return _latency(figure, pair[2], link)
     if figure.quantity == quantities.CONCURRENT:
@@ -59,15 +64,42 @@ def expected(node: Node, figure: Measurement) -> Expected:
     return _copy(node, figure, pair, link)
 
 
-def _copy(node: Node, figure: Measurement, pair: tuple[Gpu, Gpu, Sku], link: LinkRates) -> Expected:
+def _of_board(node: Node, pair: tuple[Gpu, Gpu, Sku]) -> LinkRates | None:
+    """The link that boards of this model have, where a text tells of none and of no other way."""
+    one, other, sku = pair
+    told = one.nvlinks or other.nvlinks or node.pairs.kind(one.address, other.address) != UNKNOWN
+    if told or sku.fabric is not BoardLinks.SWITCHED or not sku.pair_gbs:
+        return None
+    name = f"{sku.link_count or 'its'} NVLinks"
+    return LinkRates(
+        kind=WireKind.NVLINK,
+        name=name,
+        design_gbs=sku.pair_gbs,
+        now_gbs=sku.pair_gbs,
+        switched=True,
+    )
+
+
+def _copy(
+    node: Node,
+    figure: Measurement,
+    pair: tuple[Gpu, Gpu, Sku],
+    link: LinkRates,
+    *,
+    assumed: bool = False,
+) -> Expected:
     size = figure.bytes_per_copy
     if size is not None and size < PLATEAU_BYTES:
         return Expected(note="a copy this small does not fill the link; judge 64 MiB and more")
+    if figure.quantity not in QUANTITIES:
+        return Expected(note="no published figure fits links that were not read")
     quantity, ways = QUANTITIES[figure.quantity]
     link = proven(link, None if figure.value is None else figure.value / ways)
     share = share_of(node, *pair, link, quantity)
     if share is None:
         return Expected(note="no published figure fits this model and kind of path")
+    if assumed:
+        share = msgspec.structs.replace(share, basis=ESTIMATE)
     return _expected(share, link, ways, figure.unit)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from statistics import median
 
 import msgspec
 
@@ -19,6 +20,7 @@ from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
 from ..node import Node
+from ..wiring.codes import UNKNOWN
 from ..wiring.graph import gpu_numa
 from .judge import Judge
 from .judgement import LOW, Judgement
@@ -37,6 +39,9 @@ sick GPU."""
 GOOD_PAIRS = 0.9
 """The quantile of a kind's figures that stands for a good pair: a sick GPU takes a third of
 them."""
+UNPLACED = 0.75
+"""Share of a good pair below which one is low where nothing tells which pairs are alike: pairs
+across sockets or switches lose up to a fifth, and are well."""
 
 # Shapes in a matrix of good and low cells; knows no figures and no machine.
 Edge = tuple[str, str]
@@ -46,6 +51,8 @@ TEXTS: dict[str, str] = {
     "the fabric, the host, or another job.",
     "gpu": "Everything to and from {one} is low ({range}{beside}): that GPU's own link, not the "
     "paths.",
+    "way": "Everything to and from {one} is low ({range}{beside}): its own link, or a way that the "
+    "others do not take (another socket or switch); its host copies and the topology tell which.",
     "sends": "All that {one} sends is low ({range}), what it receives is not: one direction of "
     "that GPU's link.",
     "receives": "All that {one} receives is low ({range}), what it sends is not: one direction of "
@@ -304,23 +311,52 @@ def _of_matrix(
         kinds[src, dst] = node.pairs.kind(src, dst) if node is not None else ""
         if index < len(judgements) and judgements[index].verdict == LOW:
             low.add((src, dst))
+    placed = node is not None and UNKNOWN not in kinds.values()
+    limit = BEHIND if placed or node is None else UNPLACED
     for kind in set(kinds.values()):
         edges = [edge for edge in values if kinds[edge] == kind]
         ordered = sorted(values[edge] for edge in edges)
         good = ordered[min(len(ordered) - 1, math.ceil(GOOD_PAIRS * len(ordered)) - 1)]
-        low |= {edge for edge in edges if values[edge] < BEHIND * good}
-    shapes = read(set(values), low, kinds, blocks=node is not None)
+        low |= {edge for edge in edges if values[edge] < limit * good}
+    shapes = read(set(values), low, kinds, blocks=placed)
     quantity = figures[indices[0]].quantity
     made_up = any(figures[index].simulated for index in indices)
     return [
         FigurePattern(
             kind=shape.kind,
             devices=shape.devices,
-            text=_marked(_text(shape, names, values, low, node), made_up),
+            text=_marked(
+                _text(shape, names, values, low, node, owns=_owns(shape, kinds, low, node)), made_up
+            ),
             quantity=quantity,
         )
         for shape in shapes
     ]
+
+
+def _owns(
+    shape: LowCells, kinds: Mapping[Edge, str], low: AbstractSet[Edge], node: Node | None
+) -> bool:
+    """Whether it is the GPU's own link: its host copies are low too, or like pairs are good."""
+    if shape.kind is not PatternKind.GPU or node is None:
+        return shape.kind is PatternKind.GPU
+    mine = {kinds[edge] for edge in shape.edges}
+    good = {kind for edge, kind in kinds.items() if edge not in low}
+    return (UNKNOWN not in mine and mine <= good) or bool(host_low(node, shape.devices[0]))
+
+
+def host_low(node: Node, device: str) -> str:
+    """How much slower copies between a GPU and its host are than those of the others, else ""."""
+    for quantity in (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST, quantities.STAGED):
+        mine: list[float] = []
+        others: list[float] = []
+        for figure in node.snapshot.measurements:
+            if figure.quantity == quantity and figure.value is not None:
+                (mine if device in (figure.src, figure.dst) else others).append(figure.value)
+        if mine and others and median(mine) < UNPLACED * median(others):
+            here, there = (f"{three(median(values))} GB/s" for values in (mine, others))
+            return f"{here}, the others {there}: its own link to the host carries less"
+    return ""
 
 
 def _marked(text: str, made_up: bool) -> str:
@@ -333,6 +369,8 @@ def _text(
     values: Mapping[Edge, float],
     low: set[Edge],
     node: Node | None,
+    *,
+    owns: bool,
 ) -> str:
     range_ = _range([values[edge] for edge in shape.edges])
     if shape.kind is PatternKind.BLOCK:
@@ -340,7 +378,8 @@ def _text(
     who = [names.get(device, device) for device in shape.devices]
     rest = _range([values[edge] for edge in values if edge not in low])
     both = shape.kind is PatternKind.PAIR and len(shape.edges) == 2
-    return TEXTS["both ways" if both else shape.kind].format(
+    kind = "way" if shape.kind is PatternKind.GPU and not owns else shape.kind
+    return TEXTS["both ways" if both else kind].format(
         one=who[0],
         other=who[-1],
         range=range_,

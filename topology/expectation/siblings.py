@@ -7,6 +7,7 @@ from statistics import median
 
 from ..model.snapshot import Measurement
 from ..node import Node
+from ..wiring.codes import UNKNOWN
 from .judgement import TIMES
 
 BEHIND = 0.92
@@ -59,7 +60,10 @@ def _key(node: Node, figure: Measurement) -> tuple[object, ...] | None:
         other = node.devices.gpu(figure.dst)
         if other is None:
             return None
-        kind = f"{node.pairs.kind(figure.src, figure.dst)} {gpu.name} {other.name}"
+        letters = node.pairs.kind(figure.src, figure.dst)
+        if letters == UNKNOWN:
+            return None  # pairs across sockets or switches are slower, and are well
+        kind = f"{letters} {gpu.name} {other.name}"
     return (
         figure.quantity,
         figure.variant,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..expectation.collectives import group_of
 from ..hardware.terms import terms_of
 from ..hardware.vendors import AMD
 from ..model import quantities
@@ -194,6 +195,8 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
     )
     if not ran or others:
         # The last run used other GPUs.
+        if _reduced(node, src, dst):
+            return Rung(title=title, state=YES, answer="finishes")
         return Rung(title=title, state=OPEN, answer="not tested yet")
     verdict = ran[-1].verdict
     if verdict == DataVerdict.FINISHED:
@@ -202,6 +205,16 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
         return Rung(title=title, state=OPEN, answer="not tested yet")
     why = ran[-1].why_none or "A collective over the GPUs that took part did not end well."
     return Rung(title=title, state=NO, answer=_spoken(verdict), why=why)
+
+
+def _reduced(node: Node, *gpus: str) -> bool:
+    """Whether an all-reduce of these GPUs was measured, and with the right data."""
+    for figure in node.snapshot.measurements:
+        if figure.quantity == quantities.ALL_REDUCE and figure.value and not figure.wrong:
+            group = None if figure.on_cpu else group_of(node, figure)
+            if group is not None and {*gpus} <= {gpu.address for gpu in group.gpus}:
+                return True
+    return False
 
 
 def _spoken(verdict: str) -> str:

@@ -15,7 +15,6 @@ from ..node import Node
 from ..wiring.codes import Relation
 from ..wiring.ends import switch_links
 from ..wiring.likeness import XGMI
-from ..wiring.links import same_fabric
 from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
@@ -94,6 +93,8 @@ def why_pair(node: Node, a: str, b: str) -> Page:
         decision = pair_decision(node, a, b)
         if decision is not None and node.prediction is not None:
             claim += f" {transport_claim(node.prediction, decision)}"
+            if not decision.p2p and path is not None and path.kind in PEERS:
+                claim = f"{claim[:-1]}, not {'xGMI' if path.kind is WireKind.XGMI else 'NVLink'}."
             facts += transport_facts(node, a, b)
     return Page.why(
         title=title,
@@ -196,8 +197,8 @@ def _fabric(node: Node, one: Gpu, other: Gpu) -> list[Fact]:
         because = one.why("fabric") or other.why("fabric") or "the driver was not asked"
     elif known <= {None, "not supported"}:
         because = "boards before Hopper do not register, so this says nothing here"
-    elif not same_fabric(one, other):
-        because = "they registered with different cliques: the fabric keeps them apart"
+    elif len({gpu.fabric.partition for gpu in (one, other) if gpu.fabric}) > 1:
+        because = "they are in different partitions of it, which NCCL asks between hosts alone"
     return [
         Fact(
             what="Is the NVSwitch fabric up?",

@@ -8,6 +8,7 @@ import msgspec
 
 from ..hardware.terms import terms_of
 from ..model.severity import Word
+from ..model.units import figure
 from ..nccl.decide.steps import NEAR_ENOUGH
 from ..nccl.prediction import NET, NO_TRANSPORT, SHM, PairDecision
 from ..node import Node
@@ -71,8 +72,8 @@ def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
     """Say what two devices use; cheap, from what is known already."""
     decision = pair_decision(node, src, dst)
     relay = None if decision is None else relay_of(node, decision)
-    ways = _ways(node, decision, relay, src, dst)
-    path = min(filter(None, ways), key=_payload, default=None)
+    ways = ways_of(node, src, dst)
+    path = _narrowest(ways)
     state, head, because = _state(node, decision, path, relay, src, dst)
     direct = path_between(node.graph, src, dst)
     return PairSummary(
@@ -88,10 +89,13 @@ def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
     )
 
 
-def _ways(
-    node: Node, decision: PairDecision | None, relay: str | None, src: str, dst: str
-) -> tuple[Path | None, ...]:
-    """The ways that the bytes take, one after the other; None for one that is not known."""
+def ways_of(node: Node, src: str, dst: str) -> tuple[Path | None, ...]:
+    """The ways that the bytes take, one after the other; None for one that is not known.
+
+    They are those of the library's decision, which need not be the best that the machine has.
+    """
+    decision = pair_decision(node, src, dst)
+    relay = None if decision is None else relay_of(node, decision)
     if decision is not None and decision.transport == SHM:
         return (through_host(node.graph, src, dst),)
     if decision is not None and not decision.p2p:
@@ -100,8 +104,14 @@ def _ways(
     return tuple(path_between(node.graph, start, end) for start, end in pairwise(stops))
 
 
-def _payload(path: Path) -> float:
-    return path.payload_gbs or 0.0
+def link_gbs(ways: tuple[Path | None, ...]) -> float | None:
+    """Payload of the narrowest link on these ways, GB/s one way; None where none is known."""
+    path = _narrowest(ways)
+    return None if path is None else path.payload_gbs
+
+
+def _narrowest(ways: tuple[Path | None, ...]) -> Path | None:
+    return min(filter(None, ways), key=lambda path: path.payload_gbs or 0.0, default=None)
 
 
 def relay_of(node: Node, decision: PairDecision) -> str | None:
@@ -155,7 +165,7 @@ def _undecided(node: Node, src: str, dst: str) -> tuple[PairState, str, str]:
     return OPEN, "P2P not known", f"no prediction: {why}"
 
 
-# The way between two devices on one line: "GPU0─sw─CPU0══CPU1─sw─GPU5".
+# The way on one line, with GB/s of payload: "GPU0─31.5─sw─63─CPU0══CPU1─63─sw─31.5─GPU5".
 def _route(node: Node, src: str, dst: str, ways: tuple[Path | None, ...]) -> str:
     """Draw the way from one device to another; "" where a part of it is not known."""
     drawn = name(node, src)
@@ -177,7 +187,9 @@ def _drawn(node: Node, path: Path) -> str:
     drawn = chips[0]
     for place, wire in enumerate(path.wires):
         if not wire.inside or chips[place] != chips[place + 1]:
-            drawn += WIRES.get(wire.kind, "─") + chips[place + 1]
+            line = WIRES.get(wire.kind, "─")
+            rate = "" if wire.payload_gbs is None else figure(wire.payload_gbs)
+            drawn += f"{line}{rate}{line if rate else ''}{chips[place + 1]}"
     return drawn
 
 
@@ -188,8 +200,9 @@ def _chip(node: Node, path: Path, place: int) -> str:
         return name(node, vertex)
     if kind == "nvswitch":
         return "NVSwitch"
-    if vertex.startswith("socket:"):
-        return f"CPU{vertex.removeprefix('socket:')}"
+    sockets = (one for one in (vertex, *node.graph[vertex]) if one.startswith("socket:"))
+    if kind in ("numa", "socket") and (socket := next(sockets, "")):
+        return f"CPU{socket.removeprefix('socket:')}"
     around = path.wires[place - 1 : place + 1]
     if any(wire.inside and wire.kind is WireKind.PCIE for wire in around):
         return "sw"

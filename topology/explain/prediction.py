@@ -11,12 +11,14 @@ from ..model.snapshot import NodeSnapshot
 from ..model.units import sentence
 from ..nccl.decide.summary import (
     choice_line,
+    clauses,
     graph_line,
     groups,
     instead_line,
     library_name,
 )
 from ..nccl.prediction import DecisionStep, DomainView, NetDecision, PairDecision, Prediction
+from ..nccl.versions import no_rules
 from ..nccl.wording import gbs
 from .nics import first_nic
 
@@ -29,12 +31,23 @@ GDR = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
 
 
 def prediction_blocks(
-    prediction: Prediction, pair: tuple[int, int] | None = None, cost: str = ""
+    prediction: Prediction,
+    pair: tuple[int, int] | None = None,
+    cost: str = "",
+    *,
+    unsure: bool = False,
 ) -> Iterator[Block]:
-    """A prediction, or one ordered pair of ranks of it; `cost`: what is lost here."""
+    """A prediction, or one ordered pair of ranks of it; `cost`: what is lost here.
+
+    `unsure`: whether its times hold only if NVLS comes up.
+    """
     yield Text(_head(prediction))
+    if guess := no_rules(prediction.library):
+        yield Text(guess)
     if cost:
         yield Text(sentence(cost).removesuffix("."))
+    if pair is None and prediction.pairs:
+        yield Text(sentence(" · ".join(_in_short(prediction))).removesuffix("."))
     for name, value in prediction.environment.items():
         yield Text(f"{name}={value}", indent=2)
     for name, value, why in prediction.ignored:
@@ -43,7 +56,7 @@ def prediction_blocks(
         yield Text(f"✗ {prediction.failure}")
     yield Blank()
     if pair is None:
-        yield from _all(prediction)
+        yield from _all(prediction, unsure)
     elif (found := prediction.pair(*pair)) is not None:
         yield from pair_blocks(found)
     if prediction.assumptions:
@@ -85,7 +98,14 @@ def _head(prediction: Prediction) -> str:
     return words
 
 
-def _all(prediction: Prediction) -> Iterator[Block]:
+def _in_short(prediction: Prediction) -> Iterator[str]:
+    """Algorithm and transports, as the screen Node says them, and the two graphs."""
+    yield from clauses(prediction)[:-1]
+    yield graph_line("ring", prediction.graphs.ring)
+    yield graph_line("tree", prediction.graphs.tree)
+
+
+def _all(prediction: Prediction, unsure: bool) -> Iterator[Block]:
     ranks = sorted(rank for view in prediction.views for rank in view.ranks)
     if len(ranks) <= MATRIX_RANKS:
         yield from (_matrix(prediction, ranks), Blank())
@@ -118,6 +138,10 @@ def _all(prediction: Prediction) -> Iterator[Block]:
         yield from (Blank(), Text("All-reduce by size (the library's own model):"))
         for choice in prediction.choices:
             yield Text(choice_line(choice, prediction.ranks), indent=2)
+        if unsure:
+            yield Text(
+                "These times hold if NVLS comes up without P2P, which is not known.", indent=2
+            )
         if note := instead_line(prediction.choices):
             yield Text(note, indent=2)
 

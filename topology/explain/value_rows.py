@@ -1,6 +1,8 @@
-"""What each value of a variable would do on a node, as rows of figures."""
+"""What each value of a variable, or each version, would do on a node, as rows of figures."""
 
 from __future__ import annotations
+
+from itertools import groupby
 
 import msgspec
 
@@ -8,10 +10,10 @@ from ..expectation.cost.costs import Costs
 from ..expectation.judgement import ESTIMATE
 from ..flags.catalogue.catalogue import Flag
 from ..flags.values.values import unread
-from ..flags.what_if.changes import with_changes
+from ..flags.what_if.changes import Changes, version_of, with_changes
 from ..flags.what_if.effects import MEDIUM, Comparison, described, time_of
-from ..flags.what_if.study import Study
-from ..flags.what_if.wording import brief, p2p_pairs
+from ..flags.what_if.study import Study, versions_to_try
+from ..flags.what_if.wording import NO_DECISION, NOTHING, brief, p2p_pairs
 from ..model.page import Section
 from ..model.units import figure
 from ..nccl.decide.summary import duration, largest_choice
@@ -66,7 +68,7 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
 
     Raises NoGpusError, and Stopped.
     """
-    clear: dict[str, str | None] = dict.fromkeys(flag.names)
+    clear: Changes = dict.fromkeys(flag.names)
     without = study.predict(clear)
     if not flag.tries or unread(flag, without.library):
         return ()
@@ -75,26 +77,54 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
     first = _row(NOT_SET, without, _cost(costs, without), here=now is None)
     rows = [msgspec.structs.replace(first, transports=transports(without))]
     for comparison in study.tries(flag):
-        study.check()
-        value, after = comparison.changes[0].after or "", comparison.changed
-        gone = comparison.effect.times[-1]
-        fails = gone.before_us is not None and gone.after_us is None
-        cost = FAILS if fails else first.large
-        if not fails and not comparison.effect.nothing:
-            changes = {**clear, flag.name: value}
-            # Costs are those of the node as a whole, whatever the study is of.
-            slower = comparison.slower if study.of_node else None
-            cost = _cost(_costs(node, changes, after, costs, slower), after)
-        row = _row(value, after, cost, here=value == now, slow=_slow(comparison))
-        moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
-        clauses = brief(comparison, moved)
-        rows.append(msgspec.structs.replace(row, clauses=clauses, transports=transports(after)))
+        value = comparison.changes[0].after or ""
+        changes = {**clear, flag.name: value}
+        rows.append(_tried(comparison, changes, node, study, (costs, first), here=value == now))
     return tuple(rows)
 
 
-def reached(flag: Flag, study: Study, node: Node) -> Section:
+def version_rows(study: Study, node: Node) -> tuple[ValueRow, ...]:
+    """The version of the library that is there, then others, the newest first; as `value_rows`."""
+    now = study.baseline()
+    library, costs = now.library, _costs(node, {}, now)
+    first = _row(library.version, now, _cost(costs, now), here=True)
+    first = msgspec.structs.replace(first, transports=transports(now))
+    others = [number for number in versions_to_try(library) if number != library.version]
+    tries = [{library.name.upper(): number} for number in reversed(others)]
+    return (
+        first,
+        *(_tried(study.compare({}, one), one, node, study, (costs, first)) for one in tries),
+    )
+
+
+def _tried(
+    comparison: Comparison,
+    changes: Changes,
+    node: Node,
+    study: Study,
+    before: tuple[Costs, ValueRow],
+    *,
+    here: bool = False,
+) -> ValueRow:
+    """The row of one value, against the first row and what it costs."""
+    study.check()
+    costs, first = before
+    value, after = comparison.changes[0].after or "", comparison.changed
+    gone = comparison.effect.times[-1]
+    fails = gone.before_us is not None and gone.after_us is None
+    cost = FAILS if fails else first.large
+    if not fails and not comparison.effect.nothing:
+        # Costs are those of the node as a whole, whatever the study is of.
+        slower = comparison.slower if study.of_node else None
+        cost = _cost(_costs(node, changes, after, costs, slower), after)
+    row = _row(value, after, cost, here=here, slow=_slow(comparison))
+    moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
+    clauses = brief(comparison, moved)
+    return msgspec.structs.replace(row, clauses=clauses, transports=transports(after))
+
+
+def reached(rows: tuple[ValueRow, ...], study: Study) -> Section:
     """What an all-reduce reaches with each value; empty where no value changes it."""
-    rows = value_rows(flag, study, node)
     if len({row.large for row in rows}) < 2:
         return Section(title=REACHES)
     table = tuple((row.value, row.large or NOT_KNOWN) for row in rows)
@@ -134,16 +164,34 @@ def _row(
 
 def _costs(
     node: Node,
-    changes: dict[str, str | None],
+    changes: Changes,
     made: Prediction,
     alike: Costs | None = None,
     slower: Prediction | None = None,
 ) -> Costs:
     """The costs of the node with these changes: `made` predicts them, `slower` without NVLS."""
+    if version_of(changes):
+        alike = None  # what is predicted for one version holds for no other
     found = Costs(Node(with_changes(node.snapshot, changes)).with_prediction(made), alike)
     if slower is not None:
         found.know(slower)
     return found
+
+
+def reach_of(comparison: Comparison, node: Node, changes: Changes) -> tuple[str, str]:
+    """What an all-reduce of 1 GiB reaches without and with changes; "" where nothing is known."""
+    before, after = comparison.baseline, comparison.changed
+    costs = _costs(node, {}, before)
+    changed = _costs(node, changes, after, costs, comparison.slower)
+    return _cost(costs, before), _cost(changed, after)
+
+
+def reach_in_words(before: str, after: str) -> str:
+    """Both figures of `reach_of`: "473 → 39.9 to 230 GB/s (predicted)"; "" for nothing known."""
+    known = "" if NOT_KNOWN in (before, after) or after == FAILS else " (predicted)"
+    if not before or before == after:
+        return f"{after} unchanged{known}" if before and known else before
+    return f"{before.removesuffix(' GB/s') if known else before} → {after}{known}"
 
 
 def _cost(costs: Costs, made: Prediction) -> str:
@@ -182,8 +230,16 @@ def in_one_line(rows: tuple[ValueRow, ...]) -> str:
     by: dict[str, list[str]] = {}
     for row in tried:
         by.setdefault(_in_few_words(first, row), []).append(row.value)
-    said = [f"={' ='.join(values)}: {text}" for text, values in by.items() if text]
-    return " · ".join(said) or "no value changes anything here"
+    if first.value == NOT_SET:
+        said = [f"={' ='.join(values)}: {text}" for text, values in by.items() if text]
+        return " · ".join(said) or "no value changes anything here"
+    runs = groupby(tried, lambda row: _in_few_words(first, row))
+    spans = [(text, [row.value for row in run]) for text, run in runs if text]
+    said = [
+        f"{' to '.join([*reversed(values)][:: max(1, len(values) - 1)])}: {text}"
+        for text, values in spans
+    ]
+    return " · ".join(said) or "no other version changes anything here"
 
 
 def _in_few_words(first: ValueRow, row: ValueRow) -> str:
@@ -194,6 +250,6 @@ def _in_few_words(first: ValueRow, row: ValueRow) -> str:
     if row.large != first.large:
         found.append(f"{ALL_REDUCE} {first.large} → {row.large}")
     clause = next(iter(row.clauses), "")
-    if not found and not clause.startswith("nothing changes"):
+    if not found and not clause.startswith((NOTHING, NO_DECISION)):
         found.append(clause)
     return ", ".join(found)

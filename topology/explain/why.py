@@ -142,8 +142,7 @@ def _acs(device: PciDevice) -> Fact:
     if device.acs is None:
         because = device.why("acs") or "config space is not readable"
         return Fact(what=question, value="not known", because=because, source="")
-    redirects = [name for name in device.acs if name in ("ReqRedir", "CmpltRedir", "UpstreamFwd")]
-    if redirects:
+    if redirects := device.redirects:
         return Fact(
             what=question,
             value=f"yes: {', '.join(redirects)}",
@@ -153,7 +152,9 @@ def _acs(device: PciDevice) -> Fact:
     return Fact(
         what=question,
         value="no",
-        because="SrcValid alone redirects nothing" if device.acs else "no control is on",
+        because=f"{', '.join(device.acs)} alone redirects nothing"
+        if device.acs
+        else "no control is on",
         source="PCI config space, ACS control",
     )
 

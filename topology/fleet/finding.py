@@ -100,3 +100,17 @@ def state_of(verdict: Verdict, findings: Iterable[FleetFinding]) -> NodeState:
     if Severity.CANNOT_TELL in severities or verdict is not Verdict.HEALTHY:
         return NodeState.CANNOT_TELL
     return HEALTHY
+
+
+_DIFFERS = "-differs"
+"""The end of the ids of facts that differ."""
+
+
+def differences(found: Iterable[FleetFinding]) -> str:
+    """What a node with these findings has that most equal nodes have not, in words."""
+    parts = []
+    for item in found:
+        if item.id.endswith(_DIFFERS):
+            what, _, rest = item.title.partition(" where ")
+            parts.append(what + (f" and{rest.rpartition(', and')[2]}" if ", and" in rest else ""))
+    return "; ".join(parts)

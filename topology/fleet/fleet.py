@@ -431,7 +431,7 @@ def _odd(
         f"{category}-differs",
         severity,
         COMPARED,
-        f"{first} {_short(value)} where {count} of {total} have {_short(common)}{more}",
+        f"{_other(first, value, f'where {count} of {total} have', common)}{more}",
         [report.host for report in members],
         evidence=[
             Fact(
@@ -445,6 +445,22 @@ def _odd(
         impact=consequence,
         fix=[Fix(text="Make it like the others, or keep it out of their jobs.")],
     )
+
+
+_OF_A_GPU = {"NVLinks up": "NVLinks up", "PCIe lanes of the GPUs": "PCIe lanes"}
+"""Facts with a number for each GPU, and what each GPU has."""
+
+
+def _other(what: str, value: str, where: str, common: str) -> str:
+    """What is other, and what most have; of numbers for each GPU, the one that differs."""
+    here, usual = value.split(), common.split()
+    odd = [
+        place for place, (one, other) in enumerate(zip(here, usual, strict=False)) if one != other
+    ]
+    if what not in _OF_A_GPU or len(here) != len(usual) or len(odd) != 1:
+        return f"{what} {_short(value)} {where} {_short(common)}"
+    place = odd[0]
+    return f"GPU{place} has {here[place]} {_OF_A_GPU[what]} {where} {usual[place]}"
 
 
 def _mixed(

@@ -33,7 +33,8 @@ from .section import WHOLE_NODE, FleetFigure
 
 MOST_TEXT_BYTES = 4 * 1024 * 1024
 """A debug log of one node is read up to here; a longer one is for `gputop log`."""
-MOST_RUNS = 40
+MOST_RUNS = 200
+"""Kinds of measurements of one file; all of nvbandwidth are some 40."""
 
 _WHY = {
     FileFault.CUT_OFF: "files that were cut off",
@@ -132,7 +133,7 @@ def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
     return found
 
 
-def _log(name: str, data: bytes) -> ForeignReport | None:
+def _log(name: str, data: bytes) -> ForeignReport | Unusable | None:
     """A debug log, or the output of a program that measures."""
     try:
         log = read_log(data.splitlines(keepends=True), name=name, signs=known_signs(), outputs=True)
@@ -150,12 +151,15 @@ def _log(name: str, data: bytes) -> ForeignReport | None:
         if item.severity.counts
     ]
     named = next(iter(hosts)) if len(hosts) == 1 else None
+    figures = () if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements))
+    if len(figures) > MOST_RUNS:
+        return unusable(name, FileFault.TOO_LARGE, f"it has more than {MOST_RUNS} measurements")
     return ForeignReport(
         path=name,
         tool=Tool.LOG if log.library_lines or not read.measured else Tool.MEASUREMENT,
         host=named if named is not None and is_host(named) else host_of(name),
         findings=tuple(sorted(items, key=lambda item: item.severity.order)[:20]),
-        figures=() if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements)),
+        figures=figures,
     )
 
 
@@ -170,7 +174,7 @@ def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:
         tool = str(one.details.get("pasted") or one.probe)
         named = (tool, one.quantity.replace("_", " "), one.variant, one.way, many)
         runs.setdefault((one.unit, *(word or "" for word in named)), []).append(one)
-    for (unit, *words), every in list(runs.items())[:MOST_RUNS]:
+    for (unit, *words), every in runs.items():
         largest = max(one.bytes_per_copy or 0 for one in every)
         values = [one.value or 0.0 for one in every if (one.bytes_per_copy or 0) == largest]
         at = f"at {size(largest)}" if largest else ""
@@ -248,7 +252,10 @@ def _failed(name: str, results: list[dict[str, Any]]) -> Iterator[Finding]:
     for result in results:
         if _status(result) != "fail":
             continue
-        warnings = [text for text in map(_warning, result.get("warnings") or ()) if text]
+        given = result.get("warnings") or []
+        warnings = [
+            text for text in map(_warning, given if isinstance(given, list) else [given]) if text
+        ]
         if warnings and all(text.lower().startswith(_SETTINGS) for text in warnings):
             continue
         who = result.get("gpu_id", result.get("gpu_ids", result.get("entity_id")))

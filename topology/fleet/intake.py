@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from ..model.budget import Budget
 from .foreign import ForeignReport, read_text
 from .reading import read_file, unusable
 from .record import Beside, FileFault, Interned, NodeReport, Unusable
@@ -30,6 +31,8 @@ class Intake:
         self._shared = Interned()
         self._texts = 0
         self._known: dict[str, tuple[_Signature, _Item]] = {}
+        self._unseen: list[Unusable] = []
+        """What was not looked into: folders that cannot be listed, and files beyond the limit."""
 
     def take(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Look at the folder and read what came or changed; whether something did.
@@ -37,9 +40,11 @@ class Intake:
         `progress` is told how many files of how many are read. Raises OSError where the folder
         itself cannot be listed.
         """
-        changed = False
         gone = set(self._known)
-        listed = list(self._listed())
+        before_this, self._unseen = self._unseen, []
+        listed = sorted(self._listed())
+        changed = self._unseen != before_this
+        budget = Budget("fleet")
         for count, (name, signature) in enumerate(listed):
             if progress is not None and count % PROGRESS_EVERY == 0:
                 progress(count, len(listed))
@@ -48,7 +53,8 @@ class Intake:
             if before is not None and before[0] == signature:
                 continue
             changed = True
-            self._known[name] = signature, self._read(name)
+            late = unusable(name, FileFault.UNREADABLE, budget.why) if budget.over else None
+            self._known[name] = signature, late or self._read(name)
         for name in gone:
             changed = True
             del self._known[name]
@@ -60,7 +66,8 @@ class Intake:
 
     def unusable(self) -> Iterator[Unusable]:
         """Files that tell nothing."""
-        return (item for _, item in self._known.values() if isinstance(item, Unusable))
+        yield from (item for _, item in self._known.values() if isinstance(item, Unusable))
+        yield from self._unseen
 
     def beside(self) -> Iterator[Beside]:
         """Other documents of gputop."""
@@ -81,22 +88,26 @@ class Intake:
         return read_text(name, item)
 
     def _listed(self) -> Iterator[tuple[str, _Signature]]:
-        count = 0
-        for name, entry in _entries(self.folder, ""):
-            if entry.is_dir(follow_symlinks=False):
-                try:
-                    below = list(_entries(entry.path, name + "/"))
-                except OSError:
-                    continue
-                for inner, file in below:
-                    if not file.is_dir(follow_symlinks=False):
-                        count += 1
-                        yield inner, _signature(file)
-            else:
-                count += 1
-                yield name, _signature(entry)
+        for count, (name, entry) in enumerate(self._files()):
             if count >= MOST_FILES:
+                self._leave_out(name, f"not read: there are more than {MOST_FILES:,} files")
                 return
+            yield name, _signature(entry)
+
+    def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        for name, entry in _entries(self.folder, ""):
+            if not entry.is_dir(follow_symlinks=False):
+                yield name, entry
+                continue
+            try:
+                below = list(_entries(entry.path, name + "/"))
+            except OSError as error:
+                self._leave_out(f"{name}/", f"the folder cannot be listed: {error.strerror}")
+                continue
+            yield from (each for each in below if not each[1].is_dir(follow_symlinks=False))
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self._unseen.append(Unusable(path=name, kind=FileFault.UNREADABLE, why=why))
 
 
 def _entries(folder: str, before: str) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -121,11 +121,13 @@ def _is_usable(figure: Measurement) -> bool:
 
 
 def _curve(figure: Measurement) -> tuple[object, ...]:
-    return (*figure.key[:-1], figure.unit)
+    return (_key(figure), figure.src, figure.dst, figure.unit)
 
 
 def _key(figure: Measurement) -> str:
-    parts = (figure.probe, figure.quantity, figure.variant, figure.way)
+    """What is measured, alike on equal nodes: in a probe's own words it has devices and sizes."""
+    way = figure.way if "pasted" in figure.details else None
+    parts = (figure.probe, figure.quantity, figure.variant, way)
     return " ".join(part for part in parts if part)
 
 

@@ -10,6 +10,7 @@ from ..model.page import Fact, Fix
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE
 from ..model.units import seconds as worded
 from .finding import GONE, PRESENCE, FleetFinding, finding
+from .hosts import in_order
 from .record import NodeReport, Unusable
 
 RUN_SECONDS = 1800.0
@@ -91,7 +92,7 @@ def presence(
 def _missing(
     nodes: Mapping[str, NodeReport], unusable: Sequence[Unusable], expected: Collection[str]
 ) -> list[FleetFinding]:
-    gone = [host for host in expected if host not in nodes]
+    gone = in_order(host for host in expected if host not in nodes)
     if not gone:
         return []
     broken = {item.host: item for item in unusable if item.host is not None}

@@ -15,6 +15,7 @@ import msgspec
 from ..model.errors import GputopError
 from ..model.finding import Finding
 from ..model.severity import FigureBasis, Severity, Verdict
+from ..model.waiting import read_now
 from .hosts import is_host
 from .record import Beside, FigureKind, FileFault, Interned, NodeReport, Unusable, one_line
 from .section import CATEGORIES
@@ -24,6 +25,7 @@ MOST_FILE_BYTES = 8 * 1024 * 1024
 MOST_UNPACKED_BYTES = 32 * 1024 * 1024
 """A node of 128 GPUs with its snapshot takes 4 MB unpacked."""
 MOST_FINDINGS, MOST_FIGURES, MOST_SIZES = 200, 200, 20
+"""A file with more is none of ours: it is refused, and no part of it is left out."""
 _LONGEST = 300
 _SUFFIXES = (".json.gz", ".json", ".gz")
 _GZIP = b"\x1f\x8b"
@@ -156,7 +158,7 @@ def _contents(path: str) -> tuple[bytes, float]:
                 FileFault.TOO_LARGE, f"it has more than {MOST_FILE_BYTES >> 20} MiB"
             )
         with os.fdopen(os.dup(handle), "rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
+            data = read_now(file, MOST_FILE_BYTES + 1)
     except OSError as error:
         raise _NotUsableError(FileFault.UNREADABLE, f"{error.strerror}".lower()) from error
     finally:
@@ -191,7 +193,7 @@ def _head(data: bytes) -> _Head | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if text[:1] == b"{" and not text.rstrip().endswith(b"}"):
             raise _NotUsableError(FileFault.CUT_OFF, "it ends in the middle") from error
-        raise _NotUsableError(FileFault.DAMAGED, "it is no sound JSON") from error
+        raise _NotUsableError(FileFault.DAMAGED, "it is not valid JSON") from error
     return head if head.schema.startswith("gputop.") else None
 
 
@@ -225,8 +227,15 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         raise _NotUsableError(FileFault.DAMAGED, "it names no host")
     if found.said not in set(Verdict) or not math.isfinite(found.taken_at):
         raise _NotUsableError(FileFault.DAMAGED, "its verdict or its time is none")
+    for what, items, most in (
+        ("findings", found.findings, MOST_FINDINGS),
+        ("figures", section.figures, MOST_FIGURES),
+        ("sizes", section.sizes, MOST_SIZES),
+    ):
+        if len(items) > most:
+            raise _NotUsableError(FileFault.TOO_LARGE, f"it has more than {most} {what}")
     written = section.written_at
-    figures = [figure for figure in section.figures[:MOST_FIGURES] if _sound(figure)]
+    figures = [figure for figure in section.figures if _sound(figure)]
     values = array("d", (value for each in figures for value in (each.value, each.worst)))
     return NodeReport(
         host=host,
@@ -254,14 +263,14 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
 
 
 def _findings(check: _Check) -> Iterator[Finding]:
-    for row in check.findings[:MOST_FINDINGS]:
+    for row in check.findings:
         if row.said in _LOUD:
             title = one_line(row.title, _LONGEST)
             yield Finding.of(one_line(row.id, 60), Severity(row.said), title)
 
 
 def _sizes(section: _Section) -> Iterator[tuple[str, float]]:
-    for what, value in list(section.sizes.items())[:MOST_SIZES]:
+    for what, value in section.sizes.items():
         if math.isfinite(value) and value > 0:
             yield one_line(what, 80), value
 

@@ -35,9 +35,11 @@ class FigureKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """For people: "p2p write_bandwidth over NV18"."""
+        """For people: "p2p write bandwidth over NV18", "gemm bf16"."""
         beside = "" if self.over in (EACH_GPU, WHOLE_NODE) else f" over {self.over}"
-        return f"{self.key}{beside}"
+        probe, _, quantity = self.key.replace("_", " ").partition(" ")
+        said = quantity if quantity.startswith(probe) else f"{probe} {quantity}".strip()
+        return f"{said}{beside}"
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -159,27 +159,61 @@ def pcie_pairs() -> tuple[PciePair, ...]:
 
 
 def sku_for(gpu: Gpu) -> Sku | None:
-    """Find the model of a GPU by its name, else by its PCI id; None when that is ambiguous."""
-    return _match(" ".join((gpu.name or "").split()), gpu.pci_id)
+    """Find the model of a GPU by its name, else by its PCI id.
+
+    None when that is ambiguous, or when the two stand for different models.
+    """
+    return _match(_name(gpu), gpu.pci_id)
 
 
-@cache
-def _match(name: str, pci_id: str | None) -> Sku | None:
+def two_models(gpu: Gpu) -> bool:
+    """Whether the name of a GPU stands for one model, and its PCI id for another."""
+    return _differ(_name(gpu), gpu.pci_id)
+
+
+def _name(gpu: Gpu) -> str:
+    return " ".join((gpu.name or "").split())
+
+
+def _named(name: str) -> set[str]:
     specs = table("specs")
-    ambiguous = any(re.search(item["name_pattern"], name, re.I) for item in specs["ambiguous"])
-    named = [
+    for item in specs["ambiguous"]:
+        if re.search(item["name_pattern"], name, re.I):
+            return set(item["candidates"])
+    return {
         sku
         for sku, facts in specs["sku"].items()
         # A topology file names its GPUs after this table where the machine has no pci.ids.
         if name == sku or any(re.search(pattern, name, re.I) for pattern in facts["name_patterns"])
-    ]
-    if ambiguous or len(named) > 1:
-        named = []
+    }
+
+
+def _of_id(pci_id: str | None) -> set[str]:
+    every = table("specs")["sku"]
+    return {sku for sku, facts in every.items() if pci_id in facts.get("pci_ids", ())}
+
+
+@cache
+def _differ(name: str, pci_id: str | None) -> bool:
+    named, ids = _named(name), _of_id(pci_id)
+    sure = any("pci_ids" not in skus()[sku].unconfirmed for sku in ids)
+    return bool(named) and sure and not named & ids
+
+
+def _unlisted(pci_id: str | None) -> str:
+    """What lspci prints for a model that its list of names lacks."""
+    return f"Device {(pci_id or '').partition(':')[2]}"
+
+
+@cache
+def _match(name: str, pci_id: str | None) -> Sku | None:
+    found = _named(name)
+    if len(found) > 1:
+        found &= _of_id(pci_id)
     # "GH100 [H100 SXM5 80GB]" is the id written out by pci.ids; other names are a driver's own.
-    if not named and (ambiguous or not name or name.endswith("]")):
-        ids = [sku for sku, facts in specs["sku"].items() if pci_id in facts.get("pci_ids", ())]
-        named = ids if len(ids) == 1 else []
-    return skus()[named[0]] if named else None
+    elif not found and (not name or name.endswith("]") or name == _unlisted(pci_id)):
+        found = _of_id(pci_id)
+    return skus()[found.pop()] if len(found) == 1 and not _differ(name, pci_id) else None
 
 
 def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:

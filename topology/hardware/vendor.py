@@ -11,7 +11,7 @@ GPU = "GPU"
 
 
 DRIVER, MEMORY, ERRORS, LINKS, BUS = "driver", "memory", "errors", "links", "bus"
-UNNAMED = "unnamed"
+UNNAMED, SENSE = "unnamed", "sense"
 """What has to be known of a GPU before a node with it may be called healthy."""
 
 
@@ -19,7 +19,7 @@ class Needed(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of evidence of a vendor's GPUs."""
 
     id: str
-    """DRIVER, MEMORY, ERRORS, LINKS, BUS or UNNAMED."""
+    """DRIVER, MEMORY, ERRORS, LINKS, BUS, UNNAMED or SENSE."""
     what: str
     """In words: "the state of its NVLinks"."""
     fields: tuple[str, ...]

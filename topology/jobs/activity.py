@@ -29,6 +29,8 @@ VARIABLES = frozenset(
     {
         "HOME",
         "LOCAL_WORLD_SIZE",
+        "NCCL_INSPECTOR_DUMP_DIR",
+        "NCCL_INSPECTOR_ENABLE",
         "NCCL_RAS_ADDR",
         "NCCL_RAS_ENABLE",
         "OMP_NUM_THREADS",

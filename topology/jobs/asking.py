@@ -12,8 +12,11 @@ from ..sources.files.tree import Tree, live_tree
 from ..sources.linux.process_files import namespaces
 from .activity import Activity, activity_delta, glance, variables
 from .conclude import Inquiry, conclude, of_dumps, of_ras
-from .flight.files import FoundDumps, expected, read
-from .grouping import Job, jobs
+from .flight.files import FoundDumps, expected, listed, read
+from .grouping import GpuUser, Job, jobs
+from .inspector.records import InspectorRecords
+from .inspector.records import read as read_records
+from .inspector.telling import state_of
 from .ras.answer import AnswerForm, RasAnswer
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import CommunicatorState, communicator_states
@@ -24,6 +27,7 @@ from .standing import JobEvidence, JobState
 from .traffic import CarriedTraffic, TrafficLook, TrafficPast, look, traffic_delta
 from .troubles import ended, has_ended
 
+INSPECTOR_ON, INSPECTOR_FOLDER = "NCCL_INSPECTOR_ENABLE", "NCCL_INSPECTOR_DUMP_DIR"
 PAUSE_SECONDS = 0.4
 """From one reading of /proc, and one answer of RAS, to the next."""
 
@@ -192,8 +196,11 @@ def ask_live(
     memory: Memory | None = None,
     past: TrafficPast | None = None,
     asker: Asker | None = None,
+    inspector: str = "",
 ) -> JobsReport:
     """Read /proc twice, look for dumps, and with `ras` ask NCCL's service twice.
+
+    `inspector`: a folder of the Inspector's records; "" for those that the ranks' variables name.
 
     `wait`: seconds for each place of RAS and each time; `pause`: from the first look to the
     second; `memory`: of the answer before, so that standing still since then is known;
@@ -237,6 +244,7 @@ def ask_live(
         activities,
         states,
         dumps=dumps,
+        records=_records(found, activities, inspector),
         replies=replies,
         asked=ras,
         tree=by.tree,
@@ -285,6 +293,7 @@ def answer(
     memory: Memory | None = None,
     recorded: bool = False,
     now: float | None = None,
+    records: InspectorRecords | None = None,
 ) -> JobsReport:
     """Say where every job stands, by what was read; `tree` tells which processes have ended.
 
@@ -297,7 +306,13 @@ def answer(
     alive = [not has_ended(job, gone) for job in found]
     matched = match(found, ras, given, alive)
     inquiry = Inquiry(
-        snapshot=snapshot, dumps=kept, replies=replies, asked=asked, recorded=recorded, now=now
+        snapshot=snapshot,
+        dumps=kept,
+        records=records or InspectorRecords(),
+        replies=replies,
+        asked=asked,
+        recorded=recorded,
+        now=now,
     )
     told: list[JobState] = []
     for number, job in enumerate(found):
@@ -338,12 +353,18 @@ def _by_answer(ras: Sequence[CommunicatorState]) -> list[tuple[CommunicatorState
 
 
 def of_files(
-    snapshot: NodeSnapshot | None, dumps: FoundDumps, saved: Sequence[JobState] = ()
+    snapshot: NodeSnapshot | None,
+    dumps: FoundDumps,
+    saved: Sequence[JobState] = (),
+    records: InspectorRecords | None = None,
 ) -> JobsReport:
-    """What a recorded node, dumps and saved answers of RAS say; nothing is asked."""
+    """What a recorded node, dumps, saved answers of RAS and the Inspector's records say.
+
+    Nothing is asked.
+    """
     told = () if snapshot is None else answer(snapshot, {}, (), recorded=True).jobs
-    by_dumps = of_dumps(dumps)
-    others = () if by_dumps is None else (by_dumps,)
+    own = (of_dumps(dumps), None if records is None else state_of(records))
+    others = tuple(one for one in own if one is not None)
     return JobsReport(jobs=(*saved, *others, *told), dumps=dumps)
 
 
@@ -354,6 +375,46 @@ def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:
     return tuple(sorted(gpu.address for gpu in gpus if gpu and gpu.vendor == NVIDIA.id))
 
 
+def _records(
+    found: Sequence[Job], activities: dict[int, Activity], chosen: str
+) -> InspectorRecords:
+    """The Inspector's records of the ranks here: in a chosen folder, else where they write them."""
+    ours = namespaces("self").get("mnt")
+    writers: dict[str, list[int]] = {}
+    starts: list[float] = []
+    for user in (user for job in found for user in job.processes):
+        folder = chosen or _inspected_at(user, activities.get(user.pid), ours)
+        if folder and user.reading.started_at is not None:
+            writers.setdefault(folder, []).append(user.pid)
+            starts.append(user.reading.started_at)
+    paths: list[str] = []
+    refused: list[tuple[str, str]] = []
+    for folder, pids in writers.items():
+        try:
+            names, cut = listed(folder)
+        except OSError as error:
+            names, cut = [], [(folder, error.strerror or type(error).__name__)]
+        refused += cut
+        signs = tuple(f"-pid{pid}." for pid in pids)
+        paths += [path for path in names if any(sign in path for sign in signs)]
+    told = read_records(paths, min(starts, default=0.0), follow=bool(chosen))
+    return msgspec.structs.replace(told, refused=(*refused, *told.refused))
+
+
+def _inspected_at(user: GpuUser, known: Activity | None, ours: object) -> str:
+    """Where a rank says that its Inspector writes; "" where it has none, or sees other files."""
+    own = {} if known is None else dict(known.variables or ())
+    if own.get(INSPECTOR_ON) != "1" or not _sees_our_files(user, ours):
+        return ""
+    return own.get(INSPECTOR_FOLDER, "")
+
+
+def _sees_our_files(user: GpuUser, ours: object) -> bool:
+    """Whether a process is in our mount namespace, so that its paths are ours."""
+    mount = dict(user.reading.namespaces or ()).get("mnt")
+    return isinstance(ours, str) and mount is not None and f"[{mount}]" in ours
+
+
 def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:
     """Dumps where PyTorch writes them for the ranks here, of processes that see our files."""
     ours = namespaces("self").get("mnt")
@@ -362,9 +423,9 @@ def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:
     for job in found:
         for user in job.processes:
             rank, known = user.reading.rank, activities.get(user.pid)
-            mount = dict(user.reading.namespaces or ()).get("mnt")
-            same = isinstance(ours, str) and mount is not None and f"[{mount}]" in ours
-            if rank is None or known is None or known.variables is None or not same:
+            if rank is None or known is None or known.variables is None:
+                continue
+            if not _sees_our_files(user, ours):
                 continue
             # At the same place an earlier job left its own: they are told apart by time alone.
             if user.reading.started_at is None:

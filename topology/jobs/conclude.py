@@ -25,6 +25,10 @@ from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare
 from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
+from .inspector.comparing import compare as compare_records
+from .inspector.records import InspectorRecords
+from .inspector.telling import findings as record_findings
+from .inspector.telling import unknown as unknown_of_records
 from .judge import JobFacts, sentence
 from .ras.client import RasReply
 from .silence import silence, traffic_findings
@@ -36,14 +40,21 @@ from .standing import (
     RankState,
     TroubleKind,
 )
-from .troubles import has_ended, ranks_of, ranks_of_dumps, ranks_of_ras
+from .troubles import (
+    MOST_MISSING,
+    has_ended,
+    ranks_of,
+    ranks_of_dumps,
+    ranks_of_ras,
+    ranks_without_dump,
+)
 
 MOST_STEPS = 6
-NOT_ASKED = "RAS was not asked (--ras)"
+NOT_ASKED = "RAS was not asked (--no-ras)"
 NO_ANSWER = "RAS gave no answer"
 NAMES_NONE = "RAS names none of its processes"
 RECORDED = "nothing of NCCL's RAS is recorded"
-UNSTUCK = (JobVerdict.RUNS, JobVerdict.HANGS)
+UNSTUCK = (JobVerdict.RUNS, JobVerdict.SLOW, JobVerdict.HANGS)
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +62,8 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: NodeSnapshot
     dumps: FoundDumps = FoundDumps()
+    records: InspectorRecords = InspectorRecords()
+    """What the Inspector recorded of the ranks here."""
     replies: tuple[RasReply, ...] = ()
     """The last replies of RAS, one a place."""
     asked: bool = False
@@ -84,9 +97,16 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     given = tuple(
         given_findings(job, snapshot.readings, evidence.activities, labels, cpus, followed)
     )
+    own = {user.pid for user in job.processes}
+    records = msgspec.structs.replace(
+        inquiry.records,
+        operations=tuple(one for one in inquiry.records.operations if one.pid in own),
+    )
+    inspected = compare_records(records.operations)
     facts = JobFacts(
         ranks=ranks,
         ras=evidence.ras,
+        inspected=inspected,
         groups=groups,
         silence=inquiry.silence,
         world=job.world_size,
@@ -100,11 +120,12 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     quiet = silence(job, snapshot.machine, evidence.past, evidence.traffic, lasts)
     if quiet.brief and verdict not in UNSTUCK:
         said = f"{said}; {quiet.brief}"
-    runs = verdict is JobVerdict.RUNS
+    runs = verdict in (JobVerdict.RUNS, JobVerdict.SLOW)
     findings = [
         *rank_findings(ranks),
         *ras_findings(evidence.ras),
         *dump_findings(groups),
+        *record_findings(inspected),
         *given,
         *short_sleeps(job, evidence.activities, ranks),
         *(() if evidence.ras else missing_here(job, evidence.activities)),
@@ -130,6 +151,8 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
+            *(unknown_of_records(inspected, records) if records.operations else ()),
+            *(f"{path}: {why}" for path, why in records.refused),
             *(() if runs else quiet.unknown),
         ),
         job=job,
@@ -212,6 +235,7 @@ def of_dumps(found: FoundDumps) -> JobState | None:
     if verdict not in UNSTUCK and not any(group.differences for group in groups):
         said = f"{name}: {_nothing_waited_for(found.dumps, groups, count)}"
     waited = any(group.waiting for group in groups)
+    left = len(ranks_without_dump(groups)) - MOST_MISSING
     return JobState(
         name=name,
         program=name,
@@ -226,6 +250,13 @@ def of_dumps(found: FoundDumps) -> JobState | None:
                     "file may be a later copy",
                 )
                 * waited
+            ),
+            *(
+                (
+                    f"{left:,} more ranks without a dump are not listed: "
+                    f"gputop lists {MOST_MISSING:,} of them",
+                )
+                * (left > 0)
             ),
             *(
                 f"{dump.origin}: its name ends in no rank, so it is left out"
@@ -331,7 +362,7 @@ def _slow_or_stuck(ranks: Iterable[RankState], verdict: JobVerdict) -> Iterator[
     who = listing(late, 3) if late else "those that are behind"
     yield (
         f"whether {who} still come{'s' * (len(late) == 1)}: a rank that evaluates, writes a "
-        "checkpoint or loads data alone looks the same; `gputop jobs --ras --over 60` watches "
+        "checkpoint or loads data alone looks the same; `gputop jobs --over 60` watches "
         f"for longer, and no progress for {LONG_SECONDS / 60:.0f} min is called a hang"
     )
 

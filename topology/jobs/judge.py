@@ -12,6 +12,8 @@ from ..model.units import seconds
 from .collectives import last_of, spoken
 from .evidence import BUSY_PERCENT, IDLE_PERCENT
 from .flight.comparing import RecordedGroup
+from .inspector.comparing import Inspected
+from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
 from .ras.comparing import CommunicatorState, moving
 from .standing import LONG_SECONDS, KnownBy, RankState, TroubleKind
@@ -45,6 +47,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     ranks: Sequence[RankState]
     ras: Sequence[CommunicatorState] = ()
+    inspected: Inspected = Inspected()
     groups: Sequence[RecordedGroup] = ()
     silence: str = ""
     """Why RAS says nothing."""
@@ -113,7 +116,7 @@ def _with_costs(said: Sentence, costs: Sequence[str]) -> Sentence:
     """The same sentence with what is wrong in what the ranks were given."""
     if not costs:
         return said
-    if said.verdict is JobVerdict.RUNS:
+    if said.verdict in (JobVerdict.RUNS, JobVerdict.SLOW):
         return Sentence(f"{said.text}; but {costs[0]}", said.verdict)
     return Sentence(f"{costs[0]}; {said.text}", JobVerdict.FAULTY)
 
@@ -133,13 +136,15 @@ def _waited_before(job: JobFacts) -> Sentence | None:
 
 
 def _crossed(job: JobFacts) -> Sentence | None:
-    """Ranks launched different collectives."""
+    """Ranks launched different collectives, and none launches any more: neither can end."""
     crossed = next((state.crossed for state in job.ras if state.crossed), ())
     if not crossed or not job.no_cause:
         return None
     calls = [f"{spoken(name)} {count} by rank {rank}" for rank, name, count in crossed]
-    text = f"ranks launched different collectives: {listing(calls, MOST_NAMED)}"
-    return Sentence(text, JobVerdict.FAULTY)
+    text = (
+        "ranks launched collectives in another order, and each waits for one that the other did not"
+    )
+    return Sentence(f"{text}: {listing(calls, MOST_NAMED)}", JobVerdict.HANGS)
 
 
 def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
@@ -234,6 +239,12 @@ def _unusable(job: JobFacts) -> Sentence | None:
     return None
 
 
+def _slow(job: JobFacts) -> Sentence | None:
+    """The Inspector's records show one rank for which the others wait."""
+    text, verdict = sentence_of_records(job.inspected)
+    return Sentence(text, verdict) if verdict is JobVerdict.SLOW else None
+
+
 def _uncounted(job: JobFacts) -> Sentence | None:
     """RAS says that ranks stand equal, and not how far they are."""
     if not job.ras or job.ras[0].counts:
@@ -283,7 +294,7 @@ STANDING_OUT: tuple[Case, ...] = (
     _waited_at_dump,
 )
 """Cases in which something is wrong with ranks."""
-QUIET: tuple[Case, ...] = (_left, _runs, _unusable, _uncounted, _one_answer, _still)
+QUIET: tuple[Case, ...] = (_left, _slow, _runs, _unusable, _uncounted, _one_answer, _still)
 """Cases in which no rank stands out: what RAS says of progress, else that it is not known."""
 
 

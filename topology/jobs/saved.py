@@ -3,6 +3,8 @@
 Answers of one job in one text are compared with each other, in their order.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..model.budget import Budget
 from ..model.copied import may_stand
 from ..model.english import plural
 from ..model.machine import Machine
@@ -20,6 +23,7 @@ from ..recorded.kept import FAR, KEPT_BYTES, KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
 from ..recorded.plain_file import read_plain
 from .conclude import of_ras
+from .flight.files import listed
 from .ras import answer, text
 from .ras.answer import MissingRank, RasAnswer, RasError, RasRank
 from .ras.client import RasReply
@@ -30,12 +34,18 @@ from .standing import JobEvidence, JobState
 
 SAVED = "RAS as saved"
 MOST_BYTES = 16 * 2**20
-MOST_FILES = 4096
 MOST_ANSWERS = 256
+"""Of one text."""
+MOST_SAVED = 4096
+"""Of all: from here on no further text is read."""
+MOST_COMMUNICATORS = 65_536
+"""Of all answers of a text, and of all texts: a line may stand for thousands of them."""
 
 LARGE = f"an answer of RAS in more than {MOST_BYTES >> 20} MiB of JSON, which is not read"
 CUT = f"{FAR}, and {MOST_BYTES >> 20} MiB of JSON by `gputop jobs --from FILE`"
 """Why JSON in a long text ends too early, and what reads more of it."""
+MORE = f"more than {MOST_ANSWERS} answers of RAS, which is gputop's limit"
+MANY = f"more than {MOST_COMMUNICATORS:,} communicators of RAS, which is gputop's limit"
 
 _JSON = re.compile(rb'\s{0,64}\{\s{0,64}"nccl_version"')
 _VERSION = re.compile(r"(?:NCCL|RCCL) version \S+ compiled with ")
@@ -66,6 +76,7 @@ def in_sections(name: str, sections: Iterable[PastedSection]) -> SavedRas:
     """The answers among the outputs of tools in a text."""
     found: list[SavedAnswer] = []
     refused: list[tuple[str, str]] = []
+    left = MOST_COMMUNICATORS
     for section in sections:
         if section.tool != TOOL:
             continue
@@ -73,8 +84,12 @@ def in_sections(name: str, sections: Iterable[PastedSection]) -> SavedRas:
             where = f"{name}, {PastedSection(TOOL, first, lines).where}"
             try:
                 for told in _read("\n".join(lines)):
-                    if len(found) < MOST_ANSWERS:
-                        found.append(SavedAnswer(told, where, first, lines))
+                    left -= len(told.communicators)
+                    if len(found) == MOST_ANSWERS or left < 0:
+                        why = MANY if left < 0 else MORE
+                        refused.append((f"{name}, from line {first} on", why))
+                        return SavedRas(tuple(found), tuple(refused))
+                    found.append(SavedAnswer(told, where, first, lines))
             except RasError as error:
                 why = f"no answer of RAS that can be read: {error}"
                 size = sum(map(len, lines)) + len(lines)
@@ -114,11 +129,27 @@ def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:
     answers: list[SavedAnswer] = []
     refused: list[tuple[str, str]] = []
     others: list[str] = []
+    budget = Budget("jobs")
+    read = communicators = 0
     for source in sources:
         inside = [source]
         if source and os.path.isdir(source):
-            inside = [str(Path(source, name)) for name in sorted(os.listdir(source))[:MOST_FILES]]
-        known = [_file(path) for path in inside]
+            inside, cut = listed(source)
+            refused += cut
+        known = []
+        for path in inside:
+            if budget.over:
+                refused.append((Path(path).name, budget.why))
+                break
+            if read >= MOST_SAVED:
+                refused.append((Path(path).name, f"not read: {read} answers of RAS came before"))
+                break
+            if communicators >= MOST_COMMUNICATORS:
+                refused.append((Path(path).name, f"not read: {MANY}"))
+                break
+            known.append(_file(path))
+            read += len(known[-1][0].answers)
+            communicators += sum(len(one.answer.communicators) for one in known[-1][0].answers)
         for found, _ in known:
             answers += found.answers
             refused += found.refused
@@ -162,32 +193,39 @@ def states_from_saved(saved: SavedRas) -> tuple[JobState, ...]:
 
 def states_with_answers(saved: SavedRas) -> Iterator[tuple[JobState, SavedAnswer]]:
     """The same, each with the last answer that it is from."""
-    groups: list[list[SavedAnswer]] = []
+    groups: list[tuple[_Named, list[SavedAnswer]]] = []
     for entry in saved.answers:
-        own = next((group for group in groups if _same(group[-1].answer, entry.answer)), None)
-        if own is None:
-            groups.append([entry])
+        named_here = _Named(entry.answer)
+        at = next((at for at, (last, _) in enumerate(groups) if last.same(named_here)), None)
+        if at is None:
+            groups.append((named_here, [entry]))
         else:
-            own.append(entry)
-    for group in groups:
+            groups[at][1].append(entry)
+            groups[at] = named_here, groups[at][1]
+    for _, group in groups:
         yield _job(group), group[-1]
 
 
-def _same(one: RasAnswer, other: RasAnswer) -> bool:
-    """Whether two answers are about one job: a communicator or a process is in both.
+class _Named:
+    """What an answer names, by which two of one job are found: looked up once for each."""
 
-    Where neither names any, as healthy texts do not: the same number of nodes, processes and GPUs.
-    """
-    names = [{comm.name for comm in told.communicators if comm.name} for told in (one, other)]
-    if names[0] & names[1] or _processes(one) & _processes(other):
-        return True
-    bare = not (names[0] and names[1])
-    return bare and one.job is not None and one.job == other.job
+    def __init__(self, told: RasAnswer) -> None:
+        self._names = {comm.name for comm in told.communicators if comm.name}
+        # With the host: equal containers on several machines have equal PIDs.
+        self._processes = {(rank.host, rank.pid) for rank in told.named if rank.pid is not None}
+        self._job = told.job
 
+    def same(self, other: _Named) -> bool:
+        """Whether two answers are about one job: a communicator or a process is in both.
 
-def _processes(told: RasAnswer) -> frozenset[tuple[str | None, int]]:
-    """All that it names: equal containers on several machines have equal PIDs."""
-    return frozenset((rank.host, rank.pid) for rank in told.named if rank.pid is not None)
+        Where neither names any, as healthy texts do not: as many nodes, processes and GPUs.
+        """
+        if not self._names.isdisjoint(other._names):
+            return True
+        if not self._processes.isdisjoint(other._processes):
+            return True
+        bare = not (self._names and other._names)
+        return bare and self._job is not None and self._job == other._job
 
 
 def _job(group: Sequence[SavedAnswer]) -> JobState:

@@ -6,7 +6,7 @@ from functools import cached_property
 import msgspec
 
 from ..model.finding import Finding, Kind, Subject
-from ..model.severity import NOTICE, JobVerdict, Origin, Severity, Word
+from ..model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Origin, Severity, Word
 from .activity import Activity
 from .flight.comparing import RecordedGroup
 from .grouping import Job
@@ -25,12 +25,20 @@ FULL_CORE = 0.9
 """From this share of a core on, a process is said to use a whole one."""
 
 
+SEVERITIES = {
+    JobVerdict.HANGS: BROKEN, JobVerdict.FAULTY: BROKEN, JobVerdict.WAITS: SLOW,
+    JobVerdict.SLOW: SLOW,
+}  # fmt: skip
+"""Of a finding that says where a job stands, by its verdict; any other one is a notice."""
+
+
 class KnownBy(Word):
     """Where a fact about a job is from."""
 
     PROC = "/proc"
     RAS = "RAS"
     RECORDER = "flight recorder"
+    INSPECTOR = "Inspector"
     DRIVER = "driver"
 
 

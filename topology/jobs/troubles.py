@@ -27,6 +27,8 @@ from .standing import (
     TroubleKind,
 )
 
+MOST_MISSING = 4096
+"""Ranks without a dump that are listed."""
 GONE = RankTrouble("has ended: no such process", KnownBy.PROC, over=True)
 ZOMBIE = RankTrouble("has ended and waits for its parent (Z)", KnownBy.PROC, over=True)
 STOPPED = RankTrouble("is stopped (T)", KnownBy.PROC, step="kill -CONT {:pid}")
@@ -81,11 +83,10 @@ def ranks_of_ras(machine: Machine, evidence: JobEvidence) -> tuple[RankState, ..
 
 
 def ranks_of_dumps(groups: Sequence[RecordedGroup]) -> tuple[RankState, ...]:
-    """The ranks that dumps alone tell of, those without a dump included."""
+    """The ranks that dumps alone tell of; the first of those without a dump included."""
     known = {place.rank for group in groups for place in group.places}
-    without = {rank for group in groups for rank in group.without_dump}
     evidence = JobEvidence(activities={}, groups=tuple(groups))
-    return tuple(
+    told = [
         RankState(
             rank=rank,
             pid=None,
@@ -93,8 +94,19 @@ def ranks_of_dumps(groups: Sequence[RecordedGroup]) -> tuple[RankState, ...]:
             trouble=_by_dumps(rank, groups),
             last=_last_collective(-1, rank, evidence),
         )
-        for rank in sorted(known | without)
-    )
+        for rank in known
+    ]
+    told += [
+        RankState(rank=rank, pid=None, label=f"rank {rank}")
+        for rank in ranks_without_dump(groups)[:MOST_MISSING]
+    ]
+    return tuple(sorted(told, key=lambda state: state.rank or 0))
+
+
+def ranks_without_dump(groups: Sequence[RecordedGroup]) -> list[int]:
+    """The ranks of which no dump tells."""
+    known = {place.rank for group in groups for place in group.places}
+    return sorted({rank for group in groups for rank in group.without_dump} - known)
 
 
 def _label(rank: int | None, pid: int | None, gpus: str) -> str:

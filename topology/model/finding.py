@@ -30,6 +30,20 @@ class Subject(msgspec.Struct, frozen=True):
     """"g17", "3", "4711", "NCCL_IB_HCA", "812"."""
 
 
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One possible cause of what a finding says, where nothing proves it to be the one."""
+
+    cause: str
+    """One sentence."""
+    supported_by: tuple[str, ...] = ()
+    """Lines of the text that speak for it."""
+    contradicted_by: tuple[str, ...] = ()
+    """Lines of the text that speak against it."""
+    needs: str = ""
+    """What would decide: a command, or a fact to fetch."""
+    fix: tuple[Fix, ...] = ()
+
+
 class Finding(
     msgspec.Struct,
     frozen=True,
@@ -71,6 +85,8 @@ class Finding(
     """The likely cause; only symptoms of logs have it, as rules say it in the title."""
     look: tuple[str, ...] = ()
     """Where to look for more, without root: only for symptoms of logs."""
+    candidates: tuple[Candidate, ...] = ()
+    """Possible causes, the best supported first, where none is proven."""
     sureness: Sureness = Sureness.UNSAID
     """For symptoms of logs; rules say only what was read."""
     count: int = 0

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     starts: re.Pattern[str] | None = None
     """Where the output begins in a text that holds other things too, at the start of a line. None:
     it fills a file."""
+    finds: Callable[[str], Iterable[int]] | None = None
+    """Where its lines begin in a text, in place of `starts`, where each may stand alone between
+    other things: there may be many such outputs, and of a long text only the lines with `needs` are
+    kept."""
     needs: tuple[str, ...] = ()
     """Texts of which each such output in a text holds one; looking for them is quick.
 
@@ -63,6 +67,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: str = ""
     """What it is and which command explains it, where it says nothing of the node; `parse` is then
     not asked."""
+    guessed: bool = False
+    """Whether it is recognised by words that stand in other files too: then what cannot be parsed
+    is not called broken."""
     yields: bool = False
     """Whether the first line of another format ends it, because any indented line goes on."""
 

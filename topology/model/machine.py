@@ -12,6 +12,7 @@ from .severity import OpenWord
 from .surroundings import Host, Interface, RdmaDevice, Software
 
 _NO_FABRIC, _JOINED = "not supported", "completed"
+_REDIRECTS = ("ReqRedir", "CmpltRedir")
 _VGPU, _PASSTHROUGH, _NVSWITCH, _GPU = "vgpu", "passthrough", "nvswitch", "gpu"
 
 
@@ -71,6 +72,11 @@ class Fabric(Record, frozen=True, kw_only=True):
     def joined(self) -> bool:
         """Whether the registration is over."""
         return self.state == _JOINED
+
+    @property
+    def partition(self) -> tuple[str | None, int] | None:
+        """Cluster and clique, which all GPUs of a board share; None where they were not told."""
+        return None if self.clique_id is None else (self.cluster_uuid, self.clique_id)
 
 
 class MigInstance(Record, frozen=True, kw_only=True):
@@ -360,6 +366,20 @@ class PciDevice(Record, frozen=True, kw_only=True):
     """Names of the ACS controls that are switched on; None when config space is not readable."""
     bars: tuple[int, ...] | None = None
     """Sizes of the memory regions that are in use, in bytes."""
+
+    @property
+    def redirects(self) -> tuple[str, ...]:
+        """The ACS controls that send what one device below asks of another up to the CPU."""
+        return redirecting(self.acs or ())
+
+
+def redirecting(controls: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some ACS controls that redirect.
+
+    UpstreamFwd alone lets through what comes up to a port and would go down again: it turns nothing
+    away (PCI Express base specification, ACS P2P Upstream Forwarding).
+    """
+    return tuple(control for control in controls if control in _REDIRECTS)
 
 
 class UnnamedAcs(Record, frozen=True, kw_only=True, rename={"position": "place"}):

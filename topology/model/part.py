@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from .element import Element
+from .finding import Finding
+from .kernel_event import KernelEvent
 from .machine import Gpu, GpuPair, Machine, PciDevice, ReportedRelation, UnnamedAcs
 from .merge import merge_values
 from .readings import GpuReading, HostReading, PciReading, ProcessReading
@@ -39,8 +41,13 @@ class PartialNode(msgspec.Struct, frozen=True, kw_only=True):
     host_reading: HostReading | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    kernel_events: tuple[KernelEvent, ...] | msgspec.UnsetType = ()
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
+    symptoms: tuple[Finding, ...] = ()
+    numbers: tuple[tuple[int, str], ...] = ()
+    """CUDA's or HIP's number of GPUs, and their addresses, as a program listed them: measurements
+    of other programs may name GPUs by that number alone."""
     origin: str = ""
     """The source, where several sources are asked about the same thing and compared: "kfd",
     "amdsmi"."""
@@ -55,7 +62,14 @@ OF_READINGS = {
     "host_reading": "host",
 }
 """Fields of a part that belong to Readings, and their names there."""
-OF_SNAPSHOT = ("environment", "measurements", "problems", "assumptions")
+OF_SNAPSHOT = (
+    "environment",
+    "measurements",
+    "kernel_events",
+    "problems",
+    "assumptions",
+    "symptoms",
+)
 """Fields that a NodeSnapshot has itself, under the same names."""
 
 

@@ -22,6 +22,11 @@ GUID = re.compile(r"\b[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3,7}\b")
 BARE_GUID = re.compile(r"\b(?:0x)?(?=[0-9]*[a-fA-F])[0-9a-fA-F]{16}\b")
 NAMED_BY_MAC = re.compile(r"\benx[0-9a-f]{12}\b")
 """The name of an interface that systemd derives from its MAC address."""
+PROGRAM = re.compile(
+    r"(?<=, name=)[^,'<]{1,40}|(?<=INFO: task )[^:]{1,40}(?=:\d)|(?<=for process )\S.*?(?= pid )"
+    r"|(?<= thread )\S.*?(?= pid )"
+)
+"""How lines of the kernel's log name a program."""
 DOMAIN = r"(?:\.[A-Za-z][\w-]*)*"
 IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\d.])")
 IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:.])")
@@ -42,6 +47,7 @@ PATTERNS = (
     ("interface", NAMED_BY_MAC),
     ("ip", IPV4),
     ("ip", IPV6),
+    ("command", PROGRAM),
 )
 
 FIELDS = {
@@ -68,13 +74,13 @@ SEARCHED = frozenset({"host", "serial", "uuid", "hive", "mac", "guid", "user", "
 XML_ATTRIBUTES = {"host_hash": "hash", "guid": "hash"}
 """Attributes of a topology XML that identify a machine; both are numbers there."""
 
-LISTS = {"ips": "ip", "arguments": "argument"}
+LISTS = {"ips": "ip", "arguments": "argument", "programs": "command"}
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 """Addresses at which the ranks of a single host meet; every machine has them."""
 
 PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
-HOST_VARIABLES = re.compile(r"HOST|ADDR|SERVER|COMM_ID|USER")
+HOST_VARIABLES = re.compile(r"HOST|ADDR|SERVER|COMM_ID|USER|ENDPOINT|_IP$")
 SYSTEM_PATHS = (
     "/.dockerenv",
     "/run/",

@@ -123,14 +123,16 @@ class JobVerdict(Mark):
     """Where a running job stands.
 
     hangs: ranks wait for a rank that does not come, by proof; faulty: something is wrong, and
-    whether it hangs is not known; waits: ranks wait for one that may be only slow; runs:
-    collectives were launched between two readings; unknown: nothing proves any of these.
+    whether it hangs is not known; waits: ranks wait for one that may be only slow; slow: it goes
+    on, and ranks wait for one that comes last nearly always; runs: collectives were launched
+    between two readings; unknown: nothing proves any of these.
     """
 
-    HANGS = "hangs", "✗", "bad"
-    FAULTY = "faulty", "▼", "warn"
-    WAITS = "waits", "▼", "warn"
-    UNKNOWN = "unknown", "?", "warn"
+    HANGS = "hangs", "✗", "bad", "hangs", 2
+    FAULTY = "faulty", "▼", "warn", "faulty", 1
+    WAITS = "waits", "▼", "warn", "waits", 1
+    SLOW = "slow", "▼", "warn", "slow", 1
+    UNKNOWN = "unknown", "?", "warn", "unknown", 3
     RUNS = "runs", "✓", "good"
 
 

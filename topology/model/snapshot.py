@@ -6,6 +6,8 @@ import msgspec
 
 from .characters import json_text
 from .errors import GputopError
+from .finding import Finding
+from .kernel_event import KernelEvent
 from .machine import Machine
 from .page import MEASURED, SIMULATED, Basis
 from .readings import Readings
@@ -33,6 +35,8 @@ class ProblemKind(OpenWord):
     """A single question about a GPU that is not answered before a reset."""
     ERROR = "error"
     """A single question about a GPU that failed otherwise."""
+    CUT = "cut off"
+    """More than gputop reads: a limit of ours, and no failure of anything asked."""
 
 
 class Problem(Record, frozen=True, kw_only=True):
@@ -201,9 +205,19 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
     readings: Readings = Readings()
     environment: tuple[EnvironmentVariable, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    kernel_events: tuple[KernelEvent, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Faults that the kernel's log tells of; not in the document where there are none."""
     states: tuple[SourceState, ...] = ()
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
+    symptoms: tuple[Finding, ...] = ()
+    """What logs in the same texts say went wrong, as `gputop log` finds it."""
+
+    def has_answered(self, source: str) -> bool:
+        """Whether a source of the node told something, however long ago."""
+        gone = [one for one in self.problems if one.kind == ProblemKind.ABSENT]
+        told = [one for one in self.states if one.age_seconds is not None]
+        return source in {one.source for one in told} - {one.source for one in gone}
 
     @property
     def is_live(self) -> bool:

@@ -4,7 +4,10 @@ Kept apart from the catalogue, because the live source asks for it before the fi
 the catalogue takes a while to read. A test holds the two together.
 """
 
-PREFIXES = ("NCCL_", "RCCL_", "TORCH_NCCL_", "HSA_", "FI_EFA_", "PYTORCH_TUNABLE")
+PREFIXES = (
+    *("NCCL_", "RCCL_", "TORCH_NCCL_", "HSA_", "FI_EFA_", "PYTORCH_TUNABLE"),
+    *("UCX_", "NVSHMEM_", "GLOO_", "NIXL_", "OMPI_MCA_", "VLLM_", "SGLANG_"),
+)
 """Variables that begin like this may be shown: typing errors among them are worth reporting."""
 
 NAMES = frozenset(
@@ -36,7 +39,6 @@ NAMES = frozenset(
         "HIP_VISIBLE_DEVICES",
         "NPKIT_DUMP_DIR",
         "NVIDIA_VISIBLE_DEVICES",
-        "NVSHMEM_DISABLE_NVLS",
         "OFI_NCCL_DISABLE_DMABUF",
         "OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK",
         "OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK",
@@ -47,6 +49,11 @@ NAMES = frozenset(
         "OFI_NCCL_NIC_DUP_CONNS",
         "OFI_NCCL_PROTOCOL",
         "OFI_NCCL_TUNER_TYPE",
+        "OMPI_ALLOW_RUN_AS_ROOT",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
         "PYTORCH_ALLOC_CONF",
         "PYTORCH_CUDA_ALLOC_CONF",
         "PYTORCH_HIP_ALLOC_CONF",
@@ -60,6 +67,7 @@ NAMES = frozenset(
         "TORCH_FR_CPP_STACK",
         "TORCH_FR_DUMP_DYNAMIC_FILE_NAME",
         "TORCH_FR_DUMP_TEMP_FILE",
+        "TORCH_GLOO_LAZY_INIT",
         "TORCH_INCLUDE_ONLY_ACTIVE",
         "TORCH_INCLUDE_STACK_TRACE",
         "TORCH_SYMM_MEM_DISABLE_MULTICAST",

@@ -15,6 +15,32 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
+class Product(Word):
+    """What has versions that bear on communication, as people call it."""
+
+    NCCL = "NCCL"
+    RCCL = "RCCL"
+    NVIDIA = "NVIDIA driver"
+    CUDA_DRIVER = "CUDA of the driver"
+    CUDA = "CUDA toolkit"
+    FABRIC_MANAGER = "Fabric Manager"
+    CONTAINER_TOOLKIT = "NVIDIA Container Toolkit"
+    NVSHMEM = "NVSHMEM"
+    AMDGPU = "amdgpu driver"
+    ROCM = "ROCm"
+    AWS_OFI_NCCL = "aws-ofi-nccl"
+    GIB = "NCCL/gIB"
+    LIBFABRIC = "libfabric"
+    EFA = "EFA driver"
+    UCX = "UCX"
+    NIXL = "NIXL"
+    PYTORCH = "PyTorch"
+    VLLM = "vLLM"
+    SGLANG = "SGLang"
+    FIRMWARE = "ConnectX firmware"
+    LINUX = "Linux"
+
+
 class LibraryName(Word):
     """A collective library."""
 

@@ -12,7 +12,7 @@ from ..hardware.vendors import AMD
 from ..model.errors import GputopError
 from ..model.machine import Machine
 from ..model.severity import Word
-from ..model.versions import numbers
+from ..model.versions import Library, numbers
 from ..toml import tomllib
 from .nodes import LinkKind, PathType
 from .order import leading
@@ -140,6 +140,8 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nvls_least_gpus: int
     netdevs_policy: bool
     keeps_nets: bool
+    fuses: bool
+    beside: str
     merges_nic_ports: bool
     shm_label: str
     trimmed_transport: Literal["NET", "SHM"]
@@ -249,7 +251,37 @@ def asked_for(name: str, machine: Machine) -> str:
     """A version with its library: a bare number, as "2.28.9", is one of the node's library."""
     match = NAME.fullmatch(name.strip().lower())
     bare = match is not None and match[1] is None
-    return f"{preferred(machine)[0][:4]}-{name.strip()}" if bare else name
+    return whole_version(f"{preferred(machine)[0][:4]}-{name.strip()}" if bare else name)
+
+
+def whole_version(name: str) -> str:
+    """The version that a name of two parts stands for: "nccl-2.21" is "nccl-2.21.5".
+
+    Its newest known one; any other name stands for itself.
+    """
+    match = NAME.fullmatch(name.strip().lower())
+    line = numbers(match[2]) if match is not None else ()
+    if match is None or len(line) != 2:
+        return name
+    known = [one.number for one in versions() if one.library == (match[1] or "nccl")]
+    of_line = [number for number in known if numbers(number)[:2] == line]
+    if not of_line:
+        return name
+    return f"{match[1]}-{of_line[-1]}" if match[1] else of_line[-1]
+
+
+def taken_for(name: str, whole: str) -> str:
+    """That a name of two parts stands for a whole version; "" where it was whole already."""
+    number = whole.rpartition("-")[2]
+    if whole_version(name) == name or name.endswith(number):
+        return ""
+    return f"{name.strip()} is taken for {number}, the newest known of its line"
+
+
+def no_rules(library: Library) -> str:
+    """Whose rules are used for a version that has none of its own; "" for one that has."""
+    found, why = version_for(f"{library.name}-{library.version}")
+    return "" if found.number == library.version else why or ""
 
 
 def preferred(machine: Machine) -> tuple[str, str | None]:

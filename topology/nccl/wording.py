@@ -34,8 +34,10 @@ def _meaning(library: str, path: PathType) -> str:
 
 
 def gbs(value: float) -> str:
-    """A bandwidth with at most one decimal: "24", "370.8"."""
-    return f"{value:.1f}".removesuffix(".0")
+    """A bandwidth with at most one decimal, two below 10: "24", "370.8", "1.25"."""
+    return (
+        f"{value:.1f}".removesuffix(".0") if value >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")
+    )
 
 
 def message_size(size_bytes: int) -> str:

@@ -11,11 +11,13 @@ from ..model.machine import Machine
 from ..model.part import PartialNode
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge, merge_machine
-from ..sources.feed import LATER_SECONDS
+from ..sources.feed import LATER_SECONDS, Past
 from .demos import demo
 
 JOB_AGE_SECONDS = 5 * 3600.0 + 12 * 60
 """How long the job of a demo has been running when the demo is opened."""
+EARLIER_SECONDS, EARLIER_MOST = 300.0, 150
+"""How far back a demo remembers, and about how many readings of it."""
 
 
 class FixedFeed:
@@ -83,6 +85,16 @@ class DemoFeed:
         if self._machine is None:
             self._machine = merge_machine(parts)
         return self._merge(parts, self._machine, tick)
+
+    def earlier(self) -> Past:
+        """Invented readings of the last minutes before it was opened, so that charts are full."""
+        ticks = range(-int(EARLIER_SECONDS / self._interval), 0)
+        made = []
+        for tick in ticks[:: max(len(ticks) // EARLIER_MOST, 1)]:
+            parts = demo.parts(demo.moving(self.name, tick)).values()
+            readings = tuple(reading for part in parts for reading in part.gpu_readings)
+            made.append((self._began + tick * self._interval, readings))
+        return tuple(made)
 
     def _merge(self, parts: tuple[PartialNode, ...], machine: Machine, tick: int) -> NodeSnapshot:
         merged = merge(

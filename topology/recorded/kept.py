@@ -33,7 +33,10 @@ class KeptText:
     """Takes a text piece by piece and keeps what may hold an output of one of the formats."""
 
     def __init__(self, forms: Iterable[Format]) -> None:
-        self._wanted = _sought(tuple(text for form in forms for text in form.needs))
+        needs: dict[bool, list[str]] = {True: [], False: []}
+        for form in forms:
+            needs[form.finds is None] += form.needs
+        self._wanted, self._alone = _sought(tuple(needs[True])), _sought(tuple(needs[False]))
         self._pieces: list[bytes] = []
         self._size = 0
         self._starts = [(1, 1)]
@@ -56,8 +59,14 @@ class KeptText:
         """Keep these lines if need be; `words`: of every line that may be of an output, once."""
         found = self.until is None and self._wanted.any(words)
         wanted, self.goes_on = found or self.goes_on, found
-        if not wanted:
-            return
+        if wanted:
+            self._keep(lines, first)
+        elif self.until is None and (there := self._alone.found(words)):
+            for number, line in enumerate(lines, first):
+                if any(sign in line for sign in there):
+                    self._keep([line], number)
+
+    def _keep(self, lines: Sequence[bytes], first: int) -> None:
         piece = b"\n".join(lines) + b"\n"
         if self._size + len(piece) > KEPT_BYTES:
             piece = piece[: piece.rfind(b"\n", 0, KEPT_BYTES - self._size) + 1]

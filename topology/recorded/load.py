@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
 import msgspec
 
+from ..model.budget import Budget
 from ..model.errors import GputopError
 from ..model.format import LIMIT_BYTES, Format, FormatError
 from ..model.part import PartialNode, part_of
 from ..model.snapshot import NodeSnapshot, SnapshotError, decode
 from ..nccl.xml.read import check_topology
+from ..sources.believed import believed
 from ..sources.collect import merge
 from ..sources.files.tree import FolderTree
 from .check_file import IN_FOLDER, SIGN, CheckFileError, snapshot_in, unpacked
 from .formats import NAMES
 from .kept import FAR, KeptText
-from .plain_file import read_plain
-from .sections import plain, read_sections
+from .plain_file import packed_by, read_plain
+from .sections import BETWEEN, plain, read_sections
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
@@ -35,7 +37,7 @@ SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
 HELPS = (
     "what helps: nvidia-smi topo -m, nvidia-smi -q, sudo lspci -vvv, ibstat, lscpu, or amd-smi's "
-    "JSON; a log goes to `gputop log`"
+    "JSON; `gputop log` says more of a job's log"
 )
 
 # Files that are recognised but that `--from` does not read, and what reads them.
@@ -62,10 +64,6 @@ UNREAD = (
         "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
     ),
     (
-        re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
-        "packed in a way that --from does not read; pack it with gzip, or not at all",
-    ),
-    (
         re.compile(rb"<graphs[^>]{0,400}\bversion="),
         "an NCCL graph XML, which --from does not read; the graphs in a job's debug log are shown "
         "by `gputop log FILE`",
@@ -78,6 +76,12 @@ UNREAD = (
         ),
         "a pickle or JSON as PyTorch's flight recorder dumps it, which says nothing of the node; "
         "see `gputop log FILE` or `gputop jobs --from FILE`",
+    ),
+    (
+        re.compile(
+            rb'\A\s{0,64}\[\s{0,64}\{[\s\S]{0,65536}?"(?:nvml(?:System|Device)Get|amdsmi_get_)'
+        ),
+        "answers of NVML or amdsmi at several moments; --from reads a file of one moment",
     ),
     (
         re.compile(rb'\A\s{0,64}\{\s{0,64}"schema"\s{0,64}:\s{0,64}"gputop\.(?!check/)'),
@@ -120,24 +124,38 @@ class _Found(msgspec.Struct):
     """Whether a check had it."""
 
 
-def load(paths: Sequence[str], version: str = "", stdin: bytes = b"") -> LoadedSnapshot:
+LogReader = Callable[[bytes, str, bool], "PartialNode | None"]
+"""What a log in a text says, by its content and name; whether nothing else is in the text."""
+
+
+def load(
+    paths: Sequence[str],
+    version: str = "",
+    stdin: bytes = b"",
+    logs: LogReader | None = None,
+) -> LoadedSnapshot:
     """Read every path; a folder gives all files in it that are recognised, "-" is `stdin`.
 
-    A file named by the caller must be usable. Raises LoadError with one line otherwise.
+    A file named by the caller must be usable; `logs` reads those that a job wrote. Raises LoadError
+    with one line otherwise.
     """
-    loaded = _load(paths, version, stdin)
+    loaded = _load(paths, version, stdin, logs)
     count = len(loaded.snapshot.machine.gpus)
     if count > MOST_GPUS:
         raise LoadError(f"{', '.join(paths)}: {count} GPUs; the limit of one node is {MOST_GPUS}")
     return loaded
 
 
-def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
+def _load(
+    paths: Sequence[str], version: str, stdin: bytes, logs: LogReader | None
+) -> LoadedSnapshot:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     for text in paths:
         read, unread = (
-            _understood(Path("stdin"), stdin, 0.0) if text == STDIN else _read_path(Path(text))
+            _understood(Path("stdin"), stdin, 0.0, logs)
+            if text == STDIN
+            else _read_path(Path(text), logs)
         )
         found += read
         skipped += unread
@@ -163,13 +181,17 @@ def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
     )
 
 
-def _read_path(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
+def _read_path(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[tuple[str, str]]]:
     """What one argument says; of a folder, files that say nothing are skipped."""
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
+    budget = Budget("node")
     for file, named in _files(path):
+        if budget.over:
+            skipped.append((file.name, budget.why))
+            continue
         try:
-            read, unread = _read(file)
+            read, unread = _read(file, logs)
             if not named and any(entry.is_check for entry in read):
                 raise LoadError(IN_FOLDER)  # every file of such a folder is another node
             found += read
@@ -182,13 +204,18 @@ def _read_path(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
 
 
 def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
-    """Keep only the first topology XML: two describe two nodes, or one node twice."""
+    """Keep only the first topology: two describe two nodes, or one node twice.
+
+    Of a log whose System block is one of the others, what its lines say went wrong is kept.
+    """
     with_topology = [entry for entry in found if entry.part.nccl_topology is not None]
     others = [entry for entry in with_topology[1:] if entry.snapshot is None]
     if not others:
         return found, []
-    why = f"a second topology XML; {with_topology[0].name} is the one used"
-    return [entry for entry in found if entry not in others], [
+    why = f"a second topology; {with_topology[0].name} has the one used"
+    for entry in others:
+        entry.part = PartialNode(symptoms=entry.part.symptoms)
+    return [entry for entry in found if entry not in others or entry.part.symptoms], [
         (entry.name, why) for entry in others
     ]
 
@@ -217,11 +244,11 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
         reason = getattr(error, "strerror", None) or str(error)
         raise LoadError(f"{path}: {reason}", unreadable=True) from error
     for name in names:
-        if name.is_file() or looks_like_sysfs(name):
+        if not name.is_dir() or looks_like_sysfs(name):
             yield name, False
 
 
-def _read(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
+def _read(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[tuple[str, str]]]:
     """What one file says, and the lines of it that are not used, with the reason."""
     if path.is_dir():
         return [_read_tree(path)], []
@@ -232,11 +259,11 @@ def _read(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
         data = read_plain(path, LIMIT_BYTES)
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
-    return _understood(path, data, status.st_mtime)
+    return _understood(path, data, status.st_mtime, logs)
 
 
 def _understood(
-    path: Path, data: bytes, taken_at: float
+    path: Path, data: bytes, taken_at: float, logs: LogReader | None
 ) -> tuple[list[_Found], list[tuple[str, str]]]:
     """What the content of a file says."""
     if len(data) > LIMIT_BYTES:
@@ -260,18 +287,34 @@ def _understood(
                 part = form.parse(data, path)
             except FormatError as error:
                 where = f"{path}:{error.line}" if error.line else f"{path}"
-                raise LoadError(f"{where}: broken {form.id}: {error}") from error
+                broken = f"broken, if it is {form.id}" if form.guessed else f"broken {form.id}"
+                raise LoadError(f"{where}: {broken}: {error}") from error
+            if form.guessed and not _says(part):
+                break
             return [_Found(order, path.name, part, taken_at)], []
-    if text := _in_text(forms, path, data, taken_at):
+    if text := _in_text(forms, path, data, taken_at, logs):
         return text
+    if packed := packed_by(data, path.name, "--from -"):
+        raise LoadError(f"{path}: {packed}")
     for sign, what in UNREAD:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")
     raise LoadError(f"{path}: not a format that gputop knows{_quoted(data)}")
 
 
+def _says(part: PartialNode) -> bool:
+    """Whether a part says more than that there are GPUs."""
+    bare = {"address", "vendor", "index", "gaps"}
+    return bool(part.pairs or part.software) or any(
+        getattr(record, field.name) != field.default
+        for record in (*part.gpus, *part.gpu_readings)
+        for field in msgspec.structs.fields(record)
+        if field.name not in bare
+    )
+
+
 def _in_text(
-    forms: tuple[Format, ...], path: Path, data: bytes, taken_at: float
+    forms: tuple[Format, ...], path: Path, data: bytes, taken_at: float, logs: LogReader | None
 ) -> tuple[list[_Found], list[tuple[str, str]]] | None:
     """What the outputs of tools in a text say; None where none is in it."""
     kept = KeptText(form for form in forms if form.starts is not None)
@@ -279,16 +322,31 @@ def _in_text(
     try:
         text = read_sections(kept.data, forms, path, kept.number)
     except FormatError as error:
+        if said := _in_log(path, data, taken_at, logs, alone=True):
+            return [said], [(f"{path.name}, line {error.line}", str(error))]
         raise LoadError(f"{path}:{error.line}: {error}") from error
+    said = _in_log(path, data, taken_at, logs, alone=text is None or not text.parts)
     if text is None:
-        return None
-    if not text.parts:
+        return None if said is None else ([said], [])
+    if not (text.parts or said):
         raise LoadError(f"{path}: {text.sections[0].form.elsewhere}")
     found = [_Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts]
-    unread = [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
+    found += [] if said is None else [said]
+    unread = [
+        (f"{path.name}, {lines}", why)
+        for lines, why in text.passed_over
+        if said is None or why != BETWEEN
+    ]
     if kept.until is not None:
         unread.append((f"{path.name}, from line {kept.until} on", FAR))
     return found, unread
+
+
+def _in_log(
+    path: Path, data: bytes, taken_at: float, logs: LogReader | None, *, alone: bool
+) -> _Found | None:
+    part = None if logs is None else logs(data, path.name, alone)
+    return None if part is None else _Found(len(NAMES) + 2, path.name, part, taken_at)
 
 
 def _quoted(data: bytes) -> str:
@@ -310,7 +368,7 @@ def _as_utf8(data: bytes) -> bytes:
 
 def _read_snapshot(path: Path, data: bytes, *, is_check: bool = False) -> _Found:
     try:
-        snapshot = decode(data)
+        snapshot = believed(decode(data))
         if snapshot.machine.nccl_topology is not None:
             check_topology(snapshot.machine.nccl_topology)
     except (SnapshotError, FormatError) as error:

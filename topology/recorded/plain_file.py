@@ -11,7 +11,26 @@ from typing import BinaryIO
 from ..model.errors import GputopError
 
 CHUNK_BYTES = 1 << 20
-NOT_PLAIN = "not a plain file"
+NOT_PLAIN = "not a regular file"
+
+
+PACKED = {
+    b"\xfd7zXZ": ("xz", "xz -dc"),
+    b"BZh": ("bzip2", "bzip2 -dc"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc"),
+    b"\x04\x22\x4d\x18": ("lz4", "lz4 -dc"),
+    b"PK\x03\x04": ("zip", "unzip -p"),
+}
+"""First bytes -> the packing that gputop does not read, and what unpacks it."""
+HEAD_BYTES = max(map(len, PACKED))
+
+
+def packed_by(head: bytes, name: str, reader: str) -> str:
+    """By what a file is packed, and the line that reads it all the same; "" for one that is not."""
+    for sign, (packing, tool) in PACKED.items():
+        if head.startswith(sign):
+            return f"packed with {packing}; `{tool} {name} | gputop {reader}` reads it"
+    return ""
 
 
 class NotPlainError(GputopError, OSError):

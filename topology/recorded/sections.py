@@ -6,6 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from ..model.part import PartialNode
 MOST_SECTIONS = 256
 BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
 """How the reason begins, or goes on behind the tool, for an output that gives nothing."""
+BETWEEN = "text that --from does not read"
 _MOST_RANGES = 6
 _NO_BREAK = str.maketrans(dict.fromkeys("\xa0\u2007\u202f", " ") | dict.fromkeys("\u200b\ufeff"))
 # A page that shows what a terminal printed often drops the escape byte and keeps the rest.
@@ -96,7 +98,7 @@ def read_sections(
         parts.append((parts[0][0], PartialNode(assumptions=(doubt,))))
     between = _between(text, sections)
     if between:
-        passed_over.append((_lines(between, number), "text that --from does not read"))
+        passed_over.append((_lines(between, number), BETWEEN))
     return Sections(tuple(parts), tuple(passed_over), tuple(sections))
 
 
@@ -151,18 +153,18 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
     for order, form in enumerate(forms):
         if form.starts is None or (form.needs and not any(w in text for w in form.needs)):
             continue
-        for count, match in enumerate(form.starts.finditer(text)):
-            if count < MOST_SECTIONS * 64:
-                found.append((match.start(), order, form))
+        places = form.finds(text) if form.finds else (m.start() for m in form.starts.finditer(text))
+        found += [(place, order, form) for place in islice(places, MOST_SECTIONS * 64)]
     lines = array("L", [0])
     if found:
         lines.extend(match.end() for match in re.finditer("\n", text))
     sections: list[TextSection] = []
-    end = 0
+    end = whole = 0
     found.sort(key=lambda item: item[:2])
     for index, (start, order, form) in enumerate(found):
-        if start < end or len(sections) == MOST_SECTIONS:
+        if start < end or (whole == MOST_SECTIONS and form.finds is None):
             continue
+        whole += form.finds is None
         first = bisect_right(lines, start)
         last = _last(text, lines, first, form)
         if form.yields:

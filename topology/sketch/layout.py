@@ -407,8 +407,10 @@ class _Layout:
             top, room = foot - height, box.right - x - 2 - 2 * bool(coherent)
             rows = text.fit_rows(text.pcie_labels(item.wire), room, height)
             labels = tuple(Label(x + 2, top + i, row, weak) for i, row in enumerate(rows))
-            if item.kind == GPU and len(rows) < height and room >= TRAFFIC_CELLS:
-                live = None if coherent else Slot(x + 2, top + len(rows), room)
+            # The gap to the next box is free; behind the last there is none.
+            wide = room + (box.right < self.block.x + self.block.width)
+            if item.kind == GPU and len(rows) < height and wide >= TRAFFIC_CELLS:
+                live = None if coherent else Slot(x + 2, top + len(rows), wide)
         points = ((x, above.bottom - 1), (x, foot))
         ends = (above.id, box.id)
         self.lines.append(

@@ -85,7 +85,7 @@ class Block:
 FULL = tuple(
     Metrics(True, gpu, max(8, min(12, gpu - 4)), beside, 1, gap, root, host)
     for beside, widest, narrowest in (
-        (True, 18, 11),
+        (True, 18, 12),  # narrower ones have no room for the traffic of a GPU
         (False, 18, 13),
         (True, 10, 10),
         (False, 12, 9),

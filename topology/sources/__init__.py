@@ -21,9 +21,20 @@ MODULES = (
     "linux.processes",
     "linux.software",
     "linux.environment",
+    "linux.kernel_log",
 )
 NAMES = tuple(module.rpartition(".")[2] for module in MODULES)
 """The ids of the sources, in the same order: the last word of a module's name."""
+_DOING = (
+    "nvml_readings",
+    "amdsmi_readings",
+    "amdgpu_readings",
+    "processes",
+    "software",
+    "kernel_log",
+)
+WIRING = tuple(name for name in NAMES if name not in _DOING)
+"""Those that know how devices are connected; the others say what happens on them."""
 MAKERS = {source: vendor.id for vendor in VENDORS for source in vendor.sources}
 """The vendor whose GPUs a source asks about; sources without one ask about the whole machine."""
 

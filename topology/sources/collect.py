@@ -15,6 +15,7 @@ from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merg
 from ..model.readings import Readings
 from ..model.record import Gap, Record, by_address, gaps_of
 from ..model.snapshot import Measurement, NodeSnapshot, Problem, ProblemKind
+from .believed import machine_believed, readings_believed
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
@@ -46,13 +47,14 @@ def merge_machine(parts: Sequence[PartialNode]) -> Machine:
     """The machine from parts in order of precedence."""
     merged = merge_fields(addressed(parts, OF_MACHINE), OF_MACHINE)
     merged["gpus"] = _named(_gpus(merged.get("gpus", ()), merged.get("pci", ())))
-    return Machine(**merged)
+    return machine_believed(Machine(**merged))
 
 
 def merge_readings(parts: Sequence[PartialNode]) -> Readings:
     """The readings from parts in order of precedence."""
     merged = merge_fields(addressed(parts, OF_READINGS), tuple(OF_READINGS))
-    return Readings(**{OF_READINGS[name]: value for name, value in merged.items()})
+    found = Readings(**{OF_READINGS[name]: value for name, value in merged.items()})
+    return readings_believed(found)
 
 
 def merge(
@@ -308,6 +310,7 @@ def named_in(parts: Sequence[PartialNode]) -> list[PartialNode]:
     if not any(part.measurements for part in parts):
         return list(parts)
     known = known_numbers(parts)
+    known |= {(NVIDIA.id, number): own for part in parts for number, own in part.numbers}
     return [
         msgspec.structs.replace(
             part, measurements=tuple(_measured(figure, known) for figure in part.measurements)

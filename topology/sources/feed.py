@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from ..model.readings import GpuReading
 from ..model.snapshot import NodeSnapshot
 
 LATER_SECONDS = 0.3
@@ -21,6 +22,18 @@ class Feed(Protocol):
 
     def close(self) -> None:
         """Ask the threads to end; never blocks, never waits for one that hangs."""
+
+
+Past = tuple[tuple[float, tuple[GpuReading, ...]], ...]
+"""Readings and the seconds since the epoch at which they were taken, the oldest first."""
+
+
+@runtime_checkable
+class RememberingFeed(Protocol):
+    """A feed that knows what was before it was opened."""
+
+    def earlier(self) -> Past:
+        """What the minutes before it were like."""
 
 
 class OpeningFeed(Feed, Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -158,7 +158,7 @@ class LiveFeed:
 
     def __init__(
         self,
-        sources: Sequence[Source] | None = None,
+        sources: Iterable[Source] | None = None,
         *,
         interval: float | None = None,
         version: str = "",

@@ -19,7 +19,7 @@ from ..nccl.decide.predict import predict
 from ..nccl.decide.prediction_cache import PredictionCache
 from ..nccl.prediction import NetDecision, PairDecision, Prediction, SearchGraph
 from ..nccl.settings import Settings
-from ..nccl.versions import preferred, version_for
+from ..nccl.versions import preferred, version_for, whole_version
 from ..nccl.wording import gbs, message_size
 from .causes import Aspect, Cause, Causes, Question, Units
 from .units import (
@@ -313,7 +313,7 @@ def pair_of_names(snapshot: NodeSnapshot, first: str | None, second: str) -> tup
 def _named(name: str) -> tuple[str, str]:
     """Library, "" where the name has none, and number."""
     version_for(name)
-    library, _, number = name.strip().lower().rpartition("-")
+    library, _, number = whole_version(name).strip().lower().rpartition("-")
     return library, number.lstrip("v")
 
 

@@ -18,7 +18,6 @@ from ..model.record import GRANTED, NOT_ASKED, PCIE_ALONE, REFUSED
 from .above import CPU_ROOT, climb
 from .devices import devices_of
 from .ends import LinkEnds, nvlinks
-from .links import same_fabric
 
 UNKNOWN = "?"
 SELF = "X"
@@ -140,7 +139,7 @@ class Relations:
         if direct:
             said = f"{nvlinks(direct)} of {one.address} to {other.address} active"
             return Relation(code=f"NV{direct}", evidence=(f"{here.source}: {said}",))
-        if here.to_switches and there.to_switches and same_fabric(one, other):
+        if here.to_switches and there.to_switches:
             count = min(here.to_switches, there.to_switches)
             return Relation(code=f"NV{count}", evidence=(here.switched, there.switched))
         if other.address in here.xgmi:

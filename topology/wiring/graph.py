@@ -35,6 +35,8 @@ LINK_PORTS = ("root port", "switch downstream", "bridge", "switch")
 """Ports with a link below them."""
 NETWORKS = ("ethernet", "infiniband")
 """Kinds of interfaces that lead out of the node."""
+_NEAREST = ("PIX", "PXB", "PHB", "NODE")
+"""Letters of nvidia-smi topo, the nearest first."""
 UNKNOWN_NUMA = "numa:unknown"
 
 
@@ -102,8 +104,27 @@ class _Builder:
                 self._add(name, "nic", interface.name, interface)
                 wire = Wire(kind=WireKind.NET, source="an interface without a PCI device")
                 self.graph.add_edge(name, self._numa(interface.numa_node), wire=wire)
+        for adapter in self.machine.rdma:
+            if adapter.address is None:
+                self._named_nic(adapter)
         self._between_sockets()
         add_links(self.graph, self.machine)
+
+    def _named_nic(self, adapter: RdmaDevice) -> None:
+        """A NIC of which a text says no more than how near it is to each GPU."""
+        letters = {
+            other: cell.code
+            for cell in self.machine.relations
+            for one, other in ((cell.a, cell.b), (cell.b, cell.a))
+            if one == adapter.name and other in self.gpus
+        }
+        known = [gpu for gpu in letters if letters[gpu] in _NEAREST]
+        if not known:
+            return
+        near = min(known, key=lambda gpu: _NEAREST.index(letters[gpu]))
+        wire = Wire(kind=WireKind.PCIE, source=f"{letters[near]} of {near}: its slot is not told")
+        self._add(adapter.name, "nic", adapter.name, adapter)
+        self.graph.add_edge(adapter.name, self._numa(gpu_numa(self.gpus[near])), wire=wire)
 
     def _between_sockets(self) -> None:
         """Join the sockets, and those NUMA nodes whose socket is not known."""

@@ -77,18 +77,6 @@ def link_end(link: NvLink) -> str | None:
     return link.remote_address if link.to_gpu else None
 
 
-def same_fabric(one: Gpu, other: Gpu) -> bool:
-    """Say whether two GPUs on NVSwitches can be in one partition of the fabric.
-
-    A clique other than the neighbour's means that the fabric keeps the two apart; GPUs that
-    register with no fabric (before Hopper) share the only one there is.
-    """
-    left, right = one.fabric, other.fabric
-    if left is None or right is None or left.clique_id is None or right.clique_id is None:
-        return True
-    return (left.cluster_uuid, left.clique_id) == (right.cluster_uuid, right.clique_id)
-
-
 def _c2c(graph: nx.Graph[str], gpu: Gpu) -> None:
     if not gpu.c2c_enabled:
         return

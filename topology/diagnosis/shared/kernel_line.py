@@ -3,7 +3,8 @@
 
 def kernel_argument(text: str, argument: str) -> str:
     """Give the command of Red Hat and its relatives, and the file to edit on other systems."""
+    elsewhere = f"Without grubby (Debian, Ubuntu): add {argument} to GRUB_CMDLINE_LINUX in "
     return (
-        f"{text} Without grubby (Debian, Ubuntu): add {argument} to GRUB_CMDLINE_LINUX in "
-        f"/etc/default/grub, then run update-grub. # grubby --update-kernel=ALL --args={argument}"
+        f"{text} It takes a restart of the node. {elsewhere}/etc/default/grub, then run "
+        f"update-grub. # grubby --update-kernel=ALL --args={argument}"
     )

@@ -39,7 +39,7 @@ class Narrow(msgspec.Struct, frozen=True):
 def narrow(case: Case) -> set[str]:
     """Addresses of the GPUs whose way up has a link with too few lanes."""
     found = {link.device for gpu in case.gpus for link in too_few(case, gpu.address)}
-    found |= {by_sibling.device for by_sibling in by_siblings(case, found)}
+    found |= {link.device for link in (*by_siblings(case, found), *by_itself(case, found))}
     return found | {link.device for link in under_load(case, found)}
 
 
@@ -170,6 +170,29 @@ def by_siblings(case: Case, known: set[str]) -> list[Narrow]:
         if now < max(same) and same.count(now) * 2 <= len(same):
             source = f"{vendors.source([gpu], 'NVML')} or sysfs, siblings"
             found.append(Narrow(gpu.address, gpu.address, now, max(same), source))
+    return found
+
+
+QUARTER = 4
+
+
+def by_itself(case: Case, known: set[str]) -> list[Narrow]:
+    """GPUs with a quarter or less of their own lanes, where nothing tells what the slot has.
+
+    A slot may have half of them by design; a quarter is a slot of the chipset, a riser, or lanes
+    that are lost.
+    """
+    found = []
+    for gpu in case.gpus:
+        device, now = case.pci(gpu.address), width_now(case, gpu)
+        most = (device.link_width_max if device is not None else None) or gpu.pcie_width_max
+        gen = generation_of(device.link_speed_max_gts if device is not None else None)
+        resting = (gen or gpu.pcie_gen_max or 0) >= FIRST_RESTING
+        if gpu.address in known or not now or not most or resting:
+            continue
+        if now * QUARTER <= most and not _slot_known(case.way_up(gpu.address)):
+            source = "LnkSta and LnkCap of the GPU alone; what the slot has is not known"
+            found.append(Narrow(gpu.address, gpu.address, now, most, source))
     return found
 
 

@@ -9,7 +9,7 @@ from ...model.severity import Severity
 from ..case import Case
 from ..rule import NotRead, Proof, Rule
 
-MEETING = "rank, number of ranks and meeting place of the processes on the GPUs"
+MEETING = "rank, world size and rendezvous of the processes on the GPUs"
 MOST_SHOWN = 8
 
 

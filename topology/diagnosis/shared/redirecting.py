@@ -7,8 +7,6 @@ from ...model.page import Fix
 from ..case import Case
 from ..pairs import Pair, way
 
-REDIRECTS = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
-"""ACS controls that send a peer's packets up to the root complex."""
 TRANSLATED = ("DMA", "DMA-FQ")
 """Types of an IOMMU group whose addresses are translated (iommu_groups/N/type)."""
 DIRECT = "DirectTrans"
@@ -22,12 +20,7 @@ def bridges_between(case: Case, pair: Pair) -> tuple[str, ...]:
 
 def redirects(device: PciDevice) -> bool:
     """Whether a bridge's ACS sends a peer's packets up for certain."""
-    return may_redirect(device) and DIRECT not in (device.acs or ())
-
-
-def may_redirect(device: PciDevice) -> bool:
-    """Whether any ACS control of a bridge sends packets up."""
-    return any(control in REDIRECTS for control in device.acs or ())
+    return bool(device.redirects) and DIRECT not in (device.acs or ())
 
 
 def acs_off(text: str, bridges: Sequence[str]) -> Fix:

@@ -107,6 +107,16 @@ def gdr_off(log: LogReport) -> Iterator[Proof]:
 
 
 @check
+def gdr_unsaid(log: LogReport) -> Iterator[Proof]:
+    """Connections over RDMA, none of which says GDRDMA, where no line says why."""
+    used = [one for comm in log.communicators for one in comm.transports]
+    rdma = [one for one in used if one.label.startswith("NET/IB")]
+    said = any("GPU Direct RDMA" in note.text or "GDRDMA" in note.text for note in log.notes)
+    if rdma and not said and not any("/GDRDMA" in one.label for one in used):
+        yield from (_said(one) for one in rdma[:3])
+
+
+@check
 def gdr_not_used(log: LogReport) -> Iterator[Proof]:
     """A NIC says Enabled, and a connection over RDMA lacks /GDRDMA."""
     enabled = [

@@ -11,6 +11,7 @@ from ...logs.report.communicator import (
     LoggedSystem,
     Proof,
 )
+from ...logs.report.outcome import RunState, outcome_of
 from ...logs.report.report import OTHER, WARN, LogReport
 from ...recorded.formats.measured.nccl_rows import BOUNDS, HEAD, row_of
 from .checks import check
@@ -19,7 +20,10 @@ _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
 _COMPUTED = re.compile(r"Attribute (?:arch|vendor|familyid|modelid) of node cpu not found")
 """NCCL computes these for each CPU that it finds itself: only one from a file can lack them."""
 _NO_FAMILY = re.compile(r"address +with family (?!2 |10 )\d+ is neither AF_INET")
-_REFUSED = re.compile(r"Call to connect returned Connection refused")
+_REFUSED = re.compile(
+    r"(?:Call to connect|socketPollConnect: connect) returned "
+    r"(?:Connection (?:refused|timed out)|No route to host|Network is unr)"
+)
 _UNSAID = re.compile(r"[Ii]nternal error|unhandled system error")
 _ONE_NAME = re.compile(r"=?[A-Za-z][\w.-]+")
 _COUNTED = re.compile(r"store.based barrier .*world_size=(\d+), worker_count=(\d+)")
@@ -246,6 +250,26 @@ def one_name_for_all(log: LogReport) -> Iterator[Proof]:
             yield Proof(failed[0].line, failed[0].text)
 
 
+_ADDRESS = re.compile(r"(?:\[\d+\])?([\w.-]+):(\d{1,3}(?:\.\d{1,3}){3})<")
+
+
+@check
+def one_host_two_addresses(log: LogReport) -> Iterator[Proof]:
+    """One host name whose processes have different addresses on one interface: two machines."""
+    if len(log.hosts) != 1:
+        return
+    found: dict[str, set[str]] = {}
+    for text in log.bootstrap:
+        for name, address in _ADDRESS.findall(text):
+            found.setdefault(name, set()).add(address)
+    for name, addresses in found.items():
+        if len(addresses) > 1:
+            told = f"{log.hosts[0]} has {name} with {' and '.join(sorted(addresses))}"
+            yield Proof(
+                min(comm.line for comm in log.communicators) if log.communicators else 1, told
+            )
+
+
 @check
 def more_ranks_than_told(log: LogReport) -> Iterator[Proof]:
     """A barrier at the store that counts more ranks than the group has."""
@@ -286,6 +310,50 @@ def table_without_rows(log: LogReport) -> Iterator[Proof]:
 def refused_for_good(log: LogReport) -> Iterator[Proof]:
     """Connections that are refused again and again, in a log where no rank gets any further."""
     refused = [note for note in log.notes if _REFUSED.match(note.text)]
-    started = any(comm.transports or comm.graphs or comm.trees for comm in log.communicators)
-    if sum(note.count for note in refused) >= MANY_REFUSALS and not started:
+    ready = any(rank.ready is not None for comm in log.communicators for rank in comm.ranks)
+    waited = any("refused" not in note.text for note in refused)
+    often = sum(note.count for note in refused) >= (1 if waited else MANY_REFUSALS)
+    if often and not ready:
         yield from (Proof(note.line, note.text) for note in refused)
+
+
+_HANGS = re.compile(
+    r"(?i)\bhangs?\b|\bhanging\b|\bstuck\b|\bfreez\w+|no progress|KeyboardInterrupt|\^C|0% *\|"
+)
+_LINK = re.compile(r"LnkSta:\W{0,4}Speed \S{1,12}(?: \((\w+)\))?, Width x\d{1,2}(?: \((\w+)\))?")
+
+
+def _links(log: LogReport) -> Iterator[tuple[Proof, str, str]]:
+    """Lines of lspci about links where no device is named: what they say of speed and width."""
+    machine = None if log.pasted is None else log.pasted.snapshot.machine
+    known = machine is not None and machine.pci
+    # Of devices whose own width is in the text too, a rule tells more.
+    if not known or not any("LnkCap:" in note.text for note in log.context):
+        for note in log.context:
+            if (found := _LINK.search(note.text)) is not None:
+                yield Proof(note.line, note.text.strip()), found[1] or "", found[2] or ""
+
+
+@check
+def silent(log: LogReport) -> Iterator[Proof]:
+    """Ranks are ready, nothing of a run follows, and the text speaks of a job that hangs."""
+    state, comm = outcome_of(log).state, log.main
+    quiet = state in (RunState.SILENT, RunState.UNKNOWN)
+    ready = comm is not None and any(rank.ready is not None for rank in comm.ranks)
+    if quiet and ready and comm is not None and comm.nranks > 1:
+        said = [note for note in log.context if _HANGS.search(note.text)]
+        yield from (Proof(note.line, note.text) for note in said[:1])
+
+
+@check
+def narrow_link(log: LogReport) -> Iterator[Proof]:
+    """Links that run with fewer lanes than their device has, of devices without a name."""
+    yield from (proof for proof, _, width in _links(log) if width == "downgraded")
+
+
+@check
+def slow_link(log: LogReport) -> Iterator[Proof]:
+    """Links at a lower speed with all lanes, of devices without a name."""
+    for proof, speed, width in _links(log):
+        if speed == "downgraded" and width != "downgraded":
+            yield proof

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ...logs.report.communicator import ABORTED, DESTROYED, READY, Proof, Transport
+from ...logs.report.communicator import ABORTED, DESTROYED, Proof, Transport
 from ...logs.report.report import OTHER, WARN, LogNote, LogReport, RankProgress, Variable
 from .checks import check, p2p_flags
 
@@ -92,14 +92,26 @@ def work_before_timeout(log: LogReport) -> Iterator[Proof]:
         )
 
 
-def ready_after(log: LogReport, line: int) -> bool:
-    """Whether all ranks seen of a communicator that begins behind this line became ready."""
-    return any(
-        comm.line > line
-        and comm.ranks
-        and all(rank.state in (READY, DESTROYED) for rank in comm.ranks)
-        for comm in log.communicators
-    )
+@check
+def pods_of_one_host(log: LogReport) -> Iterator[Proof]:
+    """One rank a host name, GPUs that one machine numbers apart, and the network between them.
+
+    NVML counts the GPUs of a machine: hosts of one GPU each would all say 0.
+    """
+    for comm in log.communicators:
+        ranks = [rank for rank in comm.ranks if rank.host is not None and rank.line is not None]
+        numbers = {rank.nvml_dev for rank in ranks}
+        places = {rank.bus_id for rank in ranks}
+        apart = len({rank.host for rank in ranks}) == len(ranks) == comm.nranks > 1
+        if not apart or None in numbers | places or len(numbers) + len(places) < 2 * len(ranks):
+            continue
+        net = [one for one in comm.transports if one.label.startswith("NET/")]
+        if not net or len(net) < len(comm.transports):
+            continue
+        for rank in ranks[:3]:
+            what = f"rank {rank.rank} nvmlDev {rank.nvml_dev} busId {rank.bus_id} on {rank.host}"
+            yield Proof(rank.line or 0, what)
+        yield Proof(net[0].line, net[0].text)
 
 
 @check

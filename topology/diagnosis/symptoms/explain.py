@@ -5,27 +5,36 @@ A symptom is reported only with the lines that prove it.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from ...hardware.faults.catalogue import fault_of
 from ...jobs.collectives import spoken
 from ...jobs.flight.comparing import ranks_text
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
+from ...logs.report.outcome import RunState, outcome_of
 from ...logs.report.report import INFO, OTHER, WARN, LogNote, LogReport, NoteLevel, Variable
-from ...model.finding import Finding
+from ...model.english import plural
+from ...model.finding import Candidate, Finding
 from ...model.page import Fact, Fix
-from ...model.severity import BROKEN, Severity, Sureness
+from ...model.severity import BROKEN, NOTICE, Severity, Sureness
 from ...model.units import seconds
 from ...toml import tomllib
+from ..defects.table import defects as known
+from ..mechanism.causes import PossibleCause, ranked
 from . import checks_node as checks_node  # offers its checks
 from .checks import CHECKS, once
-from .checks_ranks import by_ranks, ready_after
+from .checks_ranks import by_ranks
+from .survived import of_ras, survived
 
 MAX_PROOFS = 6
+PASSED = "warnings-survived"
+"""Of warnings that no row knows."""
 REPORTED = "reported-by-framework"
 SILENT = ", and this log does not say why"
 UNCERTAIN = "; no line that is known here names the cause"
@@ -35,6 +44,10 @@ ECHOES = (
     "invalid-usage-unsaid", "remote-error-unsaid",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""
+WENT_ON = "The run went on behind this line, so it is not why a run failed."
+NO_FIX = "none is needed for this run"
+OF_RAS = "NCCL's RAS thread complains; it moves no data, and a run goes on without it"
+WATCHES = "The thread answers `ncclras` and listens to the other ranks. A job does not need it."
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
 TABLES = (
     "outside.toml", "kernel.toml", "system.toml", "launch.toml", "cuda.toml", "table.toml",
@@ -43,6 +56,7 @@ SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
     r"|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
     r"|Test (?:CUDA|HIP) failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: "
+    r"|[Ff]ailed to initialize CUDA: "
     r"|[Cc]uda runtime error ?\(\d+\) ?: |Runtime API error(?: \d+)? ?: "
     r"|cudaSuccess \(\d+ vs\. 0\) +)"
 )
@@ -99,12 +113,12 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     titled: str | None = None
     """Name of a function that words the title by what the log says; where it has nothing to
     add, `title` stands."""
-    unless_ready: bool = False
-    """An attempt of a start that is repeated: a communicator that is ready later disproves it."""
     sureness: Sureness = Sureness.CERTAIN
     """How sure the cause is where the row's lines are seen."""
     forced_by: tuple[str, ...] = ()
     """Variables, "NAME=VALUE" or "NAME" for any value, that lead to the way which fails."""
+    candidate: tuple[PossibleCause, ...] = ()
+    """Possible causes, where its lines prove none of them to be the one."""
     after: tuple[str, ...] = ()
     """Rows of which this one is an echo: it is dropped when one of them is found. "broken": all
     rows of that severity that have no `after` themselves."""
@@ -132,8 +146,9 @@ def _expanded(row: Symptom) -> Symptom:
 def known_signs() -> Signs:
     """All patterns that may match a line which the library did not mark as its own."""
     rows = [row for row in table() if OTHER in row.levels]
+    defects = (pattern for defect in known() for pattern in defect.says)
     return Signs(
-        (pattern for row in rows if not row.general for pattern in row.any),
+        (*(pattern for row in rows if not row.general for pattern in row.any), *defects),
         (pattern for row in rows if row.general for pattern in row.any),
     )
 
@@ -146,7 +161,8 @@ def _pattern(symptom: Symptom) -> re.Pattern[str]:
 def explain(log: LogReport) -> tuple[Finding, ...]:
     """Find the symptoms that the log proves, worst first."""
     seen = {row.id: finding for row in table() if (finding := _look(row, log)) is not None}
-    kept = without_echoes(seen)
+    past = {row.id for row in table() if row.id in seen and seen[row.id].severity != row.severity}
+    kept = without_echoes(set(seen) - past, _of_kernel(log)) | without_echoes(past)
     shown = [seen[row.id] for row in table() if row.id in kept]
     reported = seen.get(REPORTED)
     if reported in shown:
@@ -154,9 +170,31 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
         silent = len(shown) == 1 and not _left_over(shown, log)
         title = reported.title + (SILENT if silent else UNCERTAIN)
         shown[shown.index(reported)] = msgspec.structs.replace(reported, title=title)
-    if any(note.level is WARN for note in _left_over(shown, log)):
+    left = _left_over(shown, log)
+    if any(note.level is WARN for note in left):
         shown = [_with_words(finding) for finding in shown]
+    if passed := [note for note in left if note.level is WARN and _went_on(log, note)]:
+        shown.append(_unknown_and_survived(passed, log))
     return tuple(sorted(shown, key=lambda finding: finding.severity.order))
+
+
+def _unknown_and_survived(notes: Sequence[LogNote], log: LogReport) -> Finding:
+    """Warnings in unknown words behind which the run went on."""
+    warnings = plural(sum(note.count for note in notes), "warning")
+    return Finding.of(
+        id=PASSED,
+        severity=NOTICE,
+        title=f"{warnings} in words unknown here; the run went on all the same",
+        evidence=tuple(
+            _quoted(line, log.name) for line in _few(Proof(n.line, words_of(n)) for n in notes)
+        ),
+        cause=WENT_ON,
+        count=sum(note.count for note in notes),
+        look=("the same lines in a run that fails",),
+        fix=(Fix(text=NO_FIX),),
+        sources=("the lines themselves",),
+        sureness=Sureness.CERTAIN,
+    )
 
 
 def _with_words(finding: Finding) -> Finding:
@@ -165,29 +203,52 @@ def _with_words(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, title=head + UNKNOWN_WORDS) if said else finding
 
 
-def without_echoes(seen: Collection[str]) -> set[str]:
-    """Those of the rows that are no echo of another one of them."""
-    rows = [row for row in table() if row.id in seen]
-    named = [row for row in rows if not set(row.after) & set(seen)]
-    causes = any(row.severity is BROKEN and BROKEN not in row.after for row in named)
+def _of_kernel(log: LogReport) -> frozenset[str]:
+    """Rules that find broken hardware in the kernel's lines of the same text."""
+    events = () if log.pasted is None else log.pasted.snapshot.kernel_events or ()
+    faults = map(fault_of, events)
+    return frozenset(fault.rule for fault in faults if fault.severity is BROKEN)
+
+
+def without_echoes(found: Iterable[str], also: Collection[str] = ()) -> set[str]:
+    """Those of the rows that are no echo of another one of them, or of what else was found."""
+    seen = set(found)
+    rows = [row for row in table() if row.id in seen and row.id not in also]
+    named = [row for row in rows if not set(row.after) & {*seen, *also}]
+    causes = bool(also) or any(row.severity is BROKEN and BROKEN not in row.after for row in named)
     return {row.id for row in named if not (causes and BROKEN in row.after)}
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:
-    """List the warnings and last words that no row of the table knows.
+    """List the warnings and last words that no row of the table knows and that may matter.
 
-    Where no row names a cause, lines that speak of a failure in unknown words are added.
+    Where neither a row nor the kernel names a cause, lines that speak of a failure in unknown words
+    are added.
     """
     found = explain(log)
-    left = _left_over(found, log)
-    broken = [finding.id for finding in found if finding.severity == BROKEN]
+    left = tuple(note for note in _left_over(found, log) if not _went_on(log, note))
+    sure = [one for one in found if one.severity == BROKEN and one.sureness != Sureness.POSSIBLE]
+    broken = [*_of_kernel(log), *(one.id for one in sure)]
     # A job whose ranks come to be ready prints much that only sounds like a failure.
-    failed = bool(broken) or not log.communicators
+    state = outcome_of(log).state
+    started = bool(log.communicators) or state.order >= RunState.RUNS.order
+    failed = bool(broken) or state is RunState.FAILED or not started or state is RunState.UNKNOWN
     if failed and all(ident in ECHOES for ident in broken):
+        # What comes behind a failure that is known is its echo.
+        known = [one for one in found if one.severity == BROKEN and one.id not in ECHOES]
+        ends = min((proof.line or 0 for one in known for proof in one.evidence), default=None)
         shown = {proof.line for finding in found for proof in finding.evidence}
         shown |= {note.line for note in left} | _lines_of_outputs(log)
-        left += tuple(note for note in log.suspects if note.line not in shown)
+        left += tuple(
+            note
+            for note in log.suspects
+            if note.line not in shown and (ends is None or note.line < ends)
+        )
     return left
+
+
+def _went_on(log: LogReport, note: LogNote) -> bool:
+    return of_ras(note) or survived(log, note)
 
 
 def _lines_of_outputs(log: LogReport) -> set[int]:
@@ -213,44 +274,100 @@ def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
 
 
 def _says(symptom: Symptom, note: LogNote) -> bool:
-    return note.level in symptom.levels and _pattern(symptom).search(_text(note)) is not None
+    return note.level in symptom.levels and _pattern(symptom).search(words_of(note)) is not None
 
 
-def _text(note: LogNote) -> str:
+def words_of(note: LogNote) -> str:
     """Return the text with the source file in front: "transport/nvls.cc:254 ..."."""
     return f"{note.where} {note.text}" if note.where else note.text
 
 
+class _Shown(NamedTuple):
+    """What shows a row."""
+
+    proof: list[Proof]
+    times: int
+    notes: list[LogNote]
+    """The complaints among it, where it is nothing but complaints of a program."""
+
+
+def _shown(symptom: Symptom, log: LogReport) -> _Shown:
+    notes = [note for note in log.notes if _says(symptom, note)] if symptom.any else []
+    proof = [Proof(note.line, words_of(note)) for note in notes]
+    count = sum(note.count for note in notes)
+    if symptom.check is None:
+        return _Shown(proof, count, notes)
+    checked = once(CHECKS[symptom.check](log))
+    lines = {line.line for line in checked}
+    said = [note for note in log.notes if note.line in lines and note.level is not INFO]
+    if not notes and {note.line for note in said} == lines:
+        notes = said
+    return _Shown(proof + checked, count + len(checked), notes)
+
+
 def _look(symptom: Symptom, log: LogReport) -> Finding | None:
-    proof: list[Proof] = []
-    count = 0
-    if symptom.any:
-        notes = [note for note in log.notes if _says(symptom, note)]
-        proof += [Proof(note.line, _text(note)) for note in notes]
-        count += sum(note.count for note in notes)
-    if symptom.check is not None:
-        shown = once(CHECKS[symptom.check](log))
-        proof += shown
-        count += len(shown)
-    last = max((line.line for line in proof), default=0)
-    if not proof or (symptom.unless_ready and ready_after(log, last)):
+    shown = _shown(symptom, log)
+    if not shown.proof:
         return None
+    if shown.notes and all(_went_on(log, note) for note in shown.notes):
+        return _survived(symptom, shown, log)
     forcing = _forcing(symptom, log)
-    proof += [Proof(variable.line, variable.said) for variable in forcing]
-    settings = dict.fromkeys(f"{variable.name}={variable.value}" for variable in forcing)
-    named, verb = " and ".join(settings), "leads" if len(settings) == 1 else "lead"
     title = (TITLES[symptom.titled](log) if symptom.titled else "") or symptom.title
-    return Finding.of(
+    cause = symptom.cause
+    if forcing:
+        settings = dict.fromkeys(f"{variable.name}={variable.value}" for variable in forcing)
+        named, verb = " and ".join(settings), "leads" if len(settings) == 1 else "lead"
+        title, cause = f"{title}; {named} {verb} there", f"This text sets {named}. {cause}"
+    proof = [*shown.proof, *(Proof(variable.line, variable.said) for variable in forcing)]
+    found = Finding.of(
         id=symptom.id,
         severity=symptom.severity,
-        title=f"{title}; {named} {verb} there" if forcing else title,
+        title=title,
         evidence=tuple(_quoted(line, log.name) for line in _few(proof)),
-        cause=f"This text sets {named}. {symptom.cause}" if forcing else symptom.cause,
-        count=count,
+        cause=cause,
+        count=shown.times,
         look=symptom.look,
         fix=tuple(Fix(text=text) for text in symptom.fix),
         sources=symptom.sources,
         sureness=symptom.sureness,
+    )
+    candidates = ranked(symptom.candidate, around(log)) if symptom.candidate else ()
+    return _open(found, candidates) if candidates else found
+
+
+def _open(found: Finding, candidates: tuple[Candidate, ...]) -> Finding:
+    """The finding with possible causes, of which the first one says what to do first."""
+    return msgspec.structs.replace(
+        found,
+        look=(candidates[0].needs, *found.look),
+        fix=candidates[0].fix,
+        candidates=candidates,
+        sureness=Sureness.POSSIBLE,
+    )
+
+
+def around(log: LogReport) -> list[str]:
+    """What a text says besides: its remarks, settings and first lines."""
+    notes = (*log.notes, *log.unknown)
+    said = (words_of(note) for note in notes)
+    settings = (variable.said for variable in log.environment)
+    return [*said, *log.bootstrap, *(note.text for note in log.context), *settings]
+
+
+def _survived(symptom: Symptom, shown: _Shown, log: LogReport) -> Finding:
+    """A complaint that stopped nothing: worth knowing at most, whatever it says."""
+    ras = all(map(of_ras, shown.notes))
+    return Finding.of(
+        id=symptom.id,
+        severity=NOTICE,
+        title=OF_RAS if ras else f"{symptom.title}; the run went on all the same",
+        evidence=tuple(_quoted(line, log.name) for line in _few(shown.proof)),
+        cause=WATCHES if ras else WENT_ON,
+        count=shown.times,
+        look=symptom.look,
+        fix=(Fix(text=NO_FIX),),
+        sources=symptom.sources,
+        sureness=Sureness.CERTAIN,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...flags.what_if.changes import BEFORE
 from ...hardware.specs import Sku
 from ...hardware.vendors import NVIDIA
 from ...model import quantities
@@ -206,6 +207,7 @@ def _measured(node: Node, judge: Judge) -> Measurement | None:
         for figure in node.snapshot.measurements
         if figure.quantity == quantities.ALL_REDUCE
         and figure.credible
+        and not figure.details.get(BEFORE)
         and figure.bytes_per_copy == LARGE_BYTES
         and (group := collectives.group_of(judge.node, figure)) is not None
         and group.count == len(everyone)

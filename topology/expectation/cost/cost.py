@@ -13,6 +13,8 @@ from ..links import SAME
 
 PREDICTED = FigureBasis.PREDICTED
 _HERE = (FigureBasis.MEASURED, FigureBasis.SIMULATED)
+_REFUTING = 1.2
+"""A figure here at this multiple of the healthy one shows that this is not what is healthy."""
 _KINDS = ("all-reduce", "host copy", "copy")
 
 
@@ -53,7 +55,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         if self.here is None:
             return f"healthy {three(self.healthy)} → here not known"
-        if self.healthy is None or not (self.lost or self.basis in _HERE):
+        refuted = self.healthy is not None and self.here > _REFUTING * self.healthy
+        if self.healthy is None or refuted or not (self.lost or self.basis in _HERE):
             return f"{three(self.here)} GB/s ({self.basis})"
         low = "" if self.least is None else f"{three(self.least)} to "
         return f"healthy {three(self.healthy)} → here {low}{three(self.here)} GB/s ({self.basis})"

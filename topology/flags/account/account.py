@@ -21,6 +21,7 @@ from ..what_if.effects import Comparison, Effect, ranks_of
 from ..what_if.in_words import as_predicted, pairs_in_words
 from ..what_if.outcomes import outcomes
 from ..what_if.study import Study
+from .ucx import concerns, gpu_to_gpu
 
 
 def account(flag: Flag, study: Study) -> tuple[Section, ...]:
@@ -39,6 +40,8 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
     if tries and flag.modelled:
         sections.append(_try(flag, found, without))
+    if concerns(flag):
+        sections.append(gpu_to_gpu(study.snapshot, study.values))
     sections.append(Section(title="Source", paragraphs=(_source(flag, library),)))
     return tuple(section for section in sections if not section.empty)
 
@@ -84,7 +87,8 @@ def _standing(flag: Flag, prediction: Prediction | None, closed: str) -> tuple[s
     if flag.since or flag.until:
         since = f" since {flag.since}" * bool(flag.since)
         until = f", last by {flag.until}" * bool(flag.until)
-        found.append(f"Versions: read{since}{until}.")
+        whose = f" by {flag.program.title}" if flag.program else ""
+        found.append(f"Versions: read{whose}{since}{until}.")
     if flag.aliases:
         found.append(f"Read under another name too: {', '.join(flag.aliases)}.")
     if not flag.confirmed:
@@ -97,7 +101,7 @@ def _reading_in_words(flag: Flag, name: str, origin: str, without: Prediction, s
     reading = read_value(flag, value, without.library)
     void = overridden(study.values).get(name)
     text = f"It is set {origin}: {name}={value}."
-    fitting = fit(flag.name, value, study.snapshot)
+    fitting = fit(flag, value, study.snapshot)
     if fitting is not None and not reading.ignored:
         text = f"{text} {fitting.sentence}"
     if void:

@@ -8,7 +8,7 @@ import msgspec
 
 from ...model.severity import FlagStatus
 from ...model.units import sentence
-from ..catalogue.catalogue import Flag, catalogue, unknown
+from ..catalogue.catalogue import Flag, catalogue, program_of, unknown
 from ..values.fits import fit
 from ..values.values import (
     Reading,
@@ -39,6 +39,8 @@ class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
     status: FlagStatus
     effect: Effect | None = None
     closest: tuple[str, ...] = ()
+    read_by: str = ""
+    """The program beside NCCL that reads it, by its name; "" for NCCL and what it stands on."""
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -78,6 +80,7 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[SetVariable, ...
                 said=said.text,
                 status=said.status,
                 effect=said.effect,
+                read_by=flag.program.title if flag.program else "",
             )
         )
     return tuple(found)
@@ -87,7 +90,7 @@ def _read(flag: Flag, value: str, reading: Reading, study: Study) -> _Said | Non
     """What the value alone says; None where that depends on a prediction."""
     if reading.ignored:
         return _Said(FlagStatus.IGNORED, f"It has no effect: {reading.why}.")
-    fitting = fit(flag.name, value, study.snapshot)
+    fitting = fit(flag, value, study.snapshot)
     if fitting is not None:
         status = FlagStatus.FATAL if fitting.fatal else FlagStatus.NOT_PREDICTED
         return _Said(status, fitting.sentence)
@@ -118,6 +121,7 @@ def _mind(reading: Reading) -> str:
 
 def _unknown(name: str, value: str, origin: str) -> SetVariable:
     why, read = unknown(name)
+    program = program_of(name)
     return SetVariable(
         name=name,
         value=value,
@@ -127,4 +131,5 @@ def _unknown(name: str, value: str, origin: str) -> SetVariable:
         said=f"It is {why}." if read else f"It has no effect: it is {why}.",
         status=FlagStatus.NOT_PREDICTED if read else FlagStatus.UNKNOWN,
         closest=() if read else catalogue().closest(name),
+        read_by=program.title if program else "",
     )

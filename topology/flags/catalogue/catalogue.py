@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from difflib import SequenceMatcher
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,18 +16,54 @@ from ...model.severity import Word
 from ...model.versions import numbers
 from ...toml import tomllib
 
-FILE = Path(__file__).with_name("catalogue.toml")
+FOLDER = Path(__file__).parent
+FIRST = "catalogue.toml"
+"""The file of NCCL, RCCL and what they stand on; the others are about other programs."""
 NEAR = 0.78
 """Similarity (difflib's ratio) from which a name counts as a typing error of another name."""
+ALIKE = 0.5
+"""Similarity of the first words of two names, below which they are of two programs."""
 BESIDE = 0.06
 """Similarity that a name may lack against the best match and still be named beside it."""
+SHARED = "NCCL_"
+"""How nearly all names begin, which makes none like another."""
+ROOM = 16
+"""Times that a letter may stand in a name."""
 LIBRARY = ("NCCL_", "RCCL_")
 """Prefixes of NCCL's and RCCL's own variables."""
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
 """Name that well-known texts use although nothing reads it -> the name that is meant."""
 
 
-SHELVES = ("transport", "network", "algorithm", "memory", "debug", "AMD", "PyTorch")
+class Program(NamedTuple):
+    """A program beside NCCL whose variables are described."""
+
+    title: str
+    starts: tuple[str, ...]
+    """How the names that it reads begin."""
+
+
+PROGRAMS = {
+    "ucx": Program("UCX", ("UCX_",)),
+    "nvshmem": Program("NVSHMEM", ("NVSHMEM_",)),
+    "gloo": Program("Gloo", ("GLOO_", "TORCH_GLOO_")),
+    "nixl": Program("NIXL", ("NIXL_",)),
+    "ompi": Program("Open MPI", ("OMPI_", "PMIX_", "PRTE_")),
+    "vllm": Program("vLLM", ("VLLM_",)),
+    "sglang": Program("SGLang", ("SGLANG_", "SGL_")),
+}
+"""Group -> the program."""
+
+
+def program_of(name: str) -> Program | None:
+    """The program whose names begin like this one."""
+    return next((one for one in PROGRAMS.values() if name.upper().startswith(one.starts)), None)
+
+
+SHELVES = (
+    *("transport", "network", "algorithm", "memory", "debug", "AMD", "PyTorch"),
+    *(program.title for program in PROGRAMS.values()),
+)
 """The groups of the list of variables, in its order."""
 _SHELF_OF = {
     "transport": "transport",
@@ -69,6 +106,30 @@ class FlagKind(Word):
         return self in (FlagKind.NET, FlagKind.GDR, FlagKind.PXN)
 
 
+class Names(Word):
+    """What of a node a value names."""
+
+    INTERFACE = "interface"
+    DEVICE = "device"
+    PORT = "port"
+    """A port of an RDMA device, mlx5_0:1, or an interface."""
+    ADDRESS = "address"
+
+
+class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a value names of a node, and what follows where that is not there."""
+
+    names: Names
+    missing: str
+    """A clause; {library} stands for NCCL or RCCL."""
+    exact: bool = False
+    """Whether it gives whole names; else beginnings of names, as NCCL takes them."""
+    every: bool = False
+    """Whether each name must be there."""
+    fatal: bool = False
+    """Whether the program refuses to start then."""
+
+
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for an unset variable from one version of a library on."""
 
@@ -93,14 +154,17 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     group: str
     subject: str
     type: str
-    kind: FlagKind
     values: str
     default: str
     changes: str
     source: str
+    kind: FlagKind = FlagKind.NONE
     options: tuple[str, ...] = ()
     exact: bool = False
     """Whether the case of `options` counts."""
+    strict: bool = False
+    """Whether a word that is none of `options` ends the start."""
+    here: Here | None = None
     fallback: str | None = None
     """What an unknown word of an enum means; None where it is ignored."""
     history: tuple[Default, ...] = ()
@@ -125,6 +189,16 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def is_level(self) -> bool:
         """Whether its value is a path type."""
         return self.type == _LEVEL
+
+    @property
+    def program(self) -> Program | None:
+        """The program beside NCCL that reads it; None for NCCL and what it stands on."""
+        return PROGRAMS.get(self.group)
+
+    @property
+    def whose(self) -> str:
+        """Whose it is, in a word."""
+        return self.program.title if self.program else self.group
 
     @property
     def of_rocm(self) -> bool:
@@ -163,6 +237,8 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return "AMD"
         if self.of_pytorch:
             return "PyTorch"
+        if self.program:
+            return self.program.title
         return _SHELF_OF.get(self.subject, "algorithm")
 
     @property
@@ -203,6 +279,12 @@ class Catalogue:
         self.flags = flags
         self._by_name = {flag.name: flag for flag in flags}
         self._by_alias = {alias: flag for flag in flags for alias in flag.aliases}
+        spelt = [(name, name.upper()) for name in self.names()]
+        self._alphabet = "".join(sorted(set("".join(upper for _, upper in spelt))))
+        self._spellings = [
+            (name, [(one, _letters(one, self._alphabet)) for one in (upper, upper[len(SHARED) :])])
+            for name, upper in spelt
+        ]
 
     def flag(self, name: str) -> Flag | None:
         """Find the flag with this name or alias; None when there is none."""
@@ -219,27 +301,38 @@ class Catalogue:
     def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
         """Names that a misspelt `name` may stand for, best first; () when none is similar.
 
-        The comparison ignores case and the prefix that nearly all names share.
+        The comparison ignores case and the prefix that nearly all names share. A name of one
+        program stands for no name of another.
         """
         typed = name.upper()
         if typed in MISNAMED:
             return (MISNAMED[typed],)
         scored: list[tuple[float, str]] = []
-        for known in self.names():
-            bare = typed, known
-            if typed.startswith("NCCL_") and known.startswith("NCCL_"):
-                bare = typed[5:], known[5:]
-            if _swapped(*bare):
+        theirs = typed.startswith(SHARED)
+        mine = [(name, _letters(name, self._alphabet)) for name in (typed, typed[len(SHARED) :])]
+        for known, spellings in self._spellings:
+            bare = theirs and known.startswith(SHARED)
+            (name, letters), (other, its) = mine[bare], spellings[bare]
+            # As `quick_ratio` of difflib, which first indexes each name again.
+            if 2 * (letters & its).bit_count() < NEAR * (len(name) + len(other)):
+                continue
+            if not _akin(typed, known):
+                continue
+            if _swapped(name, other):
                 scored.append((1.0, known))
                 continue
-            matcher = SequenceMatcher(None, *bare, autojunk=False)
-            if matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR:
-                ratio = matcher.ratio()
-                if ratio >= NEAR:
-                    scored.append((ratio, known))
+            ratio = SequenceMatcher(None, name, other, autojunk=False).ratio()
+            if ratio >= NEAR:
+                scored.append((ratio, known))
         scored.sort(key=lambda pair: (-pair[0], pair[1]))
         good = [known for ratio, known in scored if ratio >= scored[0][0] - BESIDE]
         return tuple(good[:count])
+
+    def without_prefix(self, name: str) -> tuple[str, ...]:
+        """Names of the library that `name` may stand for without their NCCL_; () when none is."""
+        start = f"NCCL_{name.upper().split('_', 1)[0]}"
+        known = any(one == start or one.startswith(f"{start}_") for one in self.names())
+        return self.closest(f"NCCL_{name}") if known else ()
 
     def search(self, text: str) -> tuple[Flag, ...]:
         """Find flags whose entry has every word of `text`; names that have all words come first."""
@@ -259,9 +352,19 @@ def _haystack(flag: Flag) -> str:
 
 @cache
 def catalogue() -> Catalogue:
-    """The catalogue of the program, read at first use, which takes about 60 ms."""
-    with FILE.open("rb") as file:
-        return Catalogue(tuple(msgspec.convert(tomllib.load(file)["flag"], list[Flag])))
+    """The catalogue of the program, read at first use, which takes about 80 ms."""
+    found: list[Flag] = []
+    for path in sorted(FOLDER.glob("*.toml"), key=lambda path: (path.name != FIRST, path.name)):
+        found += msgspec.convert(tomllib.loads(path.read_text("utf-8"))["flag"], list[Flag])
+    return Catalogue(tuple(found))
+
+
+def _akin(typed: str, known: str) -> bool:
+    """Whether two names may be of one program: their first words are alike, or one has none."""
+    if program_of(typed) is not program_of(known):
+        return False
+    first, other = typed.split("_", 1)[0], known.split("_", 1)[0]
+    return "_" not in typed or SequenceMatcher(None, first, other, autojunk=False).ratio() >= ALIKE
 
 
 def _swapped(typed: str, known: str) -> bool:
@@ -272,11 +375,31 @@ def _swapped(typed: str, known: str) -> bool:
     return len(other) == 2 and other[1] == other[0] + 1 and sorted(typed) == sorted(known)
 
 
+def _letters(name: str, alphabet: str) -> int:
+    """A bit for each time that a letter stands in a name: two have as many in common as both have.
+
+    In a known name no letter stands more often than there is room for.
+    """
+    found = 0
+    for letter, count in Counter(name).items():
+        if (place := alphabet.find(letter)) >= 0:
+            found |= (1 << min(count, ROOM)) - 1 << ROOM * place
+    return found
+
+
 # Names outside the catalogue that some program reads, and that deserve no warning: gathered from
 # every release of NCCL from 2.3.5 to 2.30.7 and from RCCL 2.21.5 (all NCCL_PARAM, RCCL_PARAM,
 # ncclGetEnv and getenv), from the names in the libraries of 2.31.2 and 2.32.3, and from the guides
-# of the plugins named here.
+# of the plugins named here; and programs beside the library whose names begin like no other's.
 PLUGINS = {
+    "HCOLL_": "NVIDIA's HCOLL",
+    "I_MPI_": "Intel MPI",
+    "LMCACHE_": "LMCache",
+    "MC_": "Mooncake",
+    "MOONCAKE_": "Mooncake",
+    "MORI_": "AMD's MoRI",
+    "MPICH_": "MPICH",
+    "MV2_": "MVAPICH",
     "NCCL_CHECKPOINT_": "NCCL's checkpoint library",
     "NCCL_EP_": "NCCL's expert-parallel library",
     "NCCL_FASTRAK_": "Google's TCPXO network plugin",
@@ -291,6 +414,11 @@ PLUGINS = {
     "NCCL_TESTS_": "the nccl-tests programs",
     "NCCL_TUNER_CONFIG_PATH": "Google's tuner plugin",
     "NCCL_UCX_": "NVIDIA's RDMA and SHARP plugin",
+    "ROCSHMEM_": "rocSHMEM",
+    "SHARP_": "NVIDIA's SHARP library",
+    "TP_": "TensorPipe, PyTorch's RPC",
+    "TRTLLM_": "TensorRT-LLM",
+    "UCC_": "UCC",
 }
 """Beginning of a name -> the program that reads such names."""
 
@@ -343,12 +471,18 @@ class Unknown(NamedTuple):
     """Whether a program may read it: the catalogue is complete only for NCCL and RCCL."""
 
 
+@lru_cache(16_384)
 def unknown(name: str) -> Unknown:
     """Look up a name outside the catalogue."""
     reader = elsewhere(name)
     if reader:
         return Unknown(f"{reader}; what it does is not described here", True)
     near = catalogue().closest(name, 2)
+    if program := program_of(name):
+        also = f"; {' and '.join(near)} {'are' if near[1:] else 'is'}" if near else ""
+        return Unknown(
+            f"a name like those that {program.title} reads, not described here{also}", True
+        )
     if near:
         return Unknown(f"not a name that is known; {' or '.join(near)} is", False)
     if not name.startswith(LIBRARY):

@@ -23,7 +23,7 @@ from ...sources.linux.configuration_files import DEFAULT, ConfFile, merged, path
 PROC = Path("/proc")
 LIMIT_BYTES = 4 * 2**20
 LIMIT_MAPS = 32 * 2**20
-LIMIT_VARIABLES = 2000
+LIMIT_VARIABLES = 65_536
 LIMIT_CHARACTERS = 512
 LIBRARY = re.compile(r"/lib(nccl|rccl)\.so[.\d]*$")
 VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
@@ -104,7 +104,7 @@ def _environment(pid: int, folder: Path) -> dict[str, str]:
         with (folder / "environ").open("rb") as file:
             data = file.read(LIMIT_BYTES)
     except FileNotFoundError:
-        raise ProcessError(f"there is no process {pid} to be seen", missing=True) from None
+        raise ProcessError(f"no process {pid} can be seen here", missing=True) from None
     except ProcessLookupError:
         raise ProcessError(f"process {pid} has ended", missing=True) from None
     except PermissionError:
@@ -117,7 +117,10 @@ def _environment(pid: int, folder: Path) -> dict[str, str]:
     except OSError as error:
         raise ProcessError(f"process {pid}: {error.strerror}", missing=False) from None
     found: dict[str, str] = {}
-    for entry in data.split(b"\0")[:LIMIT_VARIABLES]:
+    entries = data.split(b"\0")
+    if len(data) >= LIMIT_BYTES or len(entries) > LIMIT_VARIABLES:
+        raise ProcessError(f"process {pid} has more variables than gputop reads", missing=False)
+    for entry in entries:
         name, sign, value = os.fsdecode(entry).partition("=")
         if sign and name:
             found.setdefault(name, value)

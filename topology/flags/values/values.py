@@ -75,6 +75,13 @@ def skipped(why: str) -> Reading:
     return Reading(effective="default", ignored=True, why=why)
 
 
+def refused(flag: Flag, why: str) -> Reading:
+    """Make the reading of a value that is not one of the flag's: ignored, or the end of a start."""
+    if not flag.strict:
+        return skipped(why)
+    return Reading(effective="default", fatal=True, why=f"{flag.whose} stops over it: {why}")
+
+
 def read_bool(flag: Flag, text: str, library: Library) -> Reading:
     """Read a switch of PyTorch or libfabric; PyTorch refuses to start with other words."""
     word = text.lower()
@@ -111,7 +118,7 @@ def read_enum(flag: Flag, text: str, library: Library) -> Reading:
         hint = f"it must be written {near}, exactly"
     if flag.fallback:
         return Reading(effective=flag.fallback, why=f"{hint}: it means {flag.fallback}")
-    return skipped(hint)
+    return refused(flag, hint)
 
 
 def read_policy(flag: Flag, text: str, library: Library) -> Reading:
@@ -147,9 +154,12 @@ def read_list(flag: Flag, text: str, library: Library) -> Reading:
     if not flag.options:
         return Reading(effective=text)
     words = [word for word in text.removeprefix("^").split(",") if word]
-    lost = [word for word in words if word.upper() not in flag.options]
-    if words and len(lost) == len(words):
-        return skipped(f"none of its words is known: {' '.join(flag.options)}")
+    if flag.strict and not words:
+        return refused(flag, "the list is empty")
+    known = {word: word if flag.exact else word.upper() for word in words}
+    lost = [word for word in words if known[word] not in flag.options]
+    if words and len(lost) == len(words) and not text.startswith("^"):
+        return refused(flag, f"none of its words is known: {' '.join(flag.options)}")
     why = f"not known and left out: {', '.join(lost)[:80]}" if lost else ""
     return Reading(effective=text, why=why)
 

@@ -17,7 +17,7 @@ from ...nccl.prediction import (
     SearchGraph,
 )
 from ..values.values import Reading, readings
-from .changes import Changes, export_line
+from .changes import LIBRARIES, Changes, export_line, of_variables
 
 ALL_REDUCE, NONE = "AllReduce", "none"
 MIB = 2**20
@@ -34,6 +34,11 @@ class Way(msgspec.Struct, frozen=True, order=True):
     path: str
     transport: str
     label: str
+
+    @property
+    def decides(self) -> tuple[str, str]:
+        """Path and transport, however the library words them."""
+        return self.path, self.transport
 
     @property
     def p2p(self) -> bool:
@@ -272,14 +277,14 @@ def _choice_changes(before: Prediction, after: Prediction) -> Iterable[ChoiceCha
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One variable of a what-if."""
+    """One variable of a what-if, or the version of the library."""
 
     name: str
     before: str | None
     """The value that is set now; None when it is not set."""
     after: str | None
     reading: Reading | None
-    """How the library reads the new value; None when the variable is removed."""
+    """How the library reads the new value; None when the variable is removed, and of a version."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -310,14 +315,15 @@ def compare(
 
     `slower`: the second without NVLS, for one that is by NVLS alone.
     """
-    read = readings(changes, changed.environment, changed.library)
+    read = readings(of_variables(changes), changed.environment, changed.library)
+    set_now = {**baseline.environment, **dict.fromkeys(LIBRARIES, baseline.library.version)}
     return Comparison(
         changes=tuple(
             Change(
                 name=name,
-                before=baseline.environment.get(name),
+                before=set_now.get(name),
                 after=value,
-                reading=read[name],
+                reading=read.get(name),
             )
             for name, value in sorted(changes.items())
         ),

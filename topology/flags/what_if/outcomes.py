@@ -13,6 +13,8 @@ from .effects import MEDIUM, SMALL, Comparison, PairGroup, described, time_of, u
 from .in_words import distance, hops_in_words, p2p_groups, ranks_in_words, ways
 from .wording import ALIKE, NVLS_UNSURE, clause_of, took
 
+IN_SHORT, CHANGES = "In short", "what changes"
+"""Title of the summary, and head of the column with all that changes."""
 VALUES = "What each value would do here"
 """Begin of the title of the section."""
 
@@ -22,11 +24,11 @@ def outcomes(
 ) -> tuple[Section, Section]:
     """What each value does: in a paragraph, for a level of P2P, and as a table with remarks."""
     summary = _short(flag, found, without)
-    brief = Section(title="In short", paragraphs=(summary,) if summary else ())
+    brief = Section(title=IN_SHORT, paragraphs=(summary,) if summary else ())
     third = "P2P hops" if flag.kind.of_pairs else "ring"
     if flag.kind is FlagKind.TUNING:
         third = message_size(SMALL)
-    head = ("value", "what changes", third, message_size(MEDIUM))
+    head = ("value", CHANGES, third, message_size(MEDIUM))
     rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
     first: dict[str, str] = {}
     for comparison in found:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
+from ...model.english import plural
 from ...nccl.prediction import PairDecision, Prediction
 from ..catalogue.catalogue import Catalogue, FlagKind, catalogue
 from ..values.values import unread
@@ -29,6 +30,12 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
         """The change: "NCCL_P2P_LEVEL=SYS", "NCCL_P2P_DISABLE unset"."""
         return f"{self.name} unset" if self.value is None else f"{self.name}={self.value}"
 
+    @property
+    def effect(self) -> str:
+        """What it does: "P2P for 24 more pairs, 2 lose it"."""
+        lost = f", {self.lost} lose it" if self.lost else ""
+        return f"P2P for {plural(self.gained, 'more pair')}{lost}"
+
 
 def remedy(study: Study, src: str, dst: str, held: Changes | None = None) -> Remedy | None:
     """The least change that gives two GPUs (PCI addresses) P2P; None where none does.
@@ -43,7 +50,7 @@ def remedy(study: Study, src: str, dst: str, held: Changes | None = None) -> Rem
     if pair is None or pair.p2p:
         return None
     had = _with_p2p(before)
-    for name, value in _changes(study, pair, catalogue(), before.environment):
+    for name, value in _changes(before, pair, catalogue()):
         after = study.predict({**held, name: value})
         changed = _pair(after, src, dst)
         if changed is None or not changed.p2p or after.failure:
@@ -54,10 +61,10 @@ def remedy(study: Study, src: str, dst: str, held: Changes | None = None) -> Rem
 
 
 def _changes(
-    study: Study, pair: PairDecision, known: Catalogue, values: Mapping[str, str]
+    before: Prediction, pair: PairDecision, known: Catalogue
 ) -> Iterator[tuple[str, str | None]]:
     """The changes to try, in their order."""
-    library = study.whose()
+    library, values = before.library, before.environment
     asked = [step.flag for step in pair.steps if step.flag and step.refuses]
     flags = [
         flag for flag in known.flags if flag.kind is FlagKind.P2P and not unread(flag, library)

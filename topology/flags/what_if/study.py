@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 
 from ...model.errors import GputopError
 from ...model.snapshot import NodeSnapshot
-from ...model.versions import Library, LibraryName
+from ...model.versions import Library, LibraryName, numbers
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.decide.prediction_cache import PredictionCache
 from ...nccl.prediction import NO_NVLS, Prediction
 from ...nccl.settings import Settings
-from ...nccl.versions import asked_for, preferred, version_for
+from ...nccl.versions import asked_for, preferred, version_for, versions
 from ..catalogue.catalogue import Flag
-from .changes import Changes
+from .changes import Changes, of_variables, version_of
 from .effects import Comparison, compare
 
 LIMIT_KEPT = 64
@@ -51,11 +52,17 @@ class Study:
         self.overtaken: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
         self._predictions = PredictionCache()
-        self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
+        self._made: dict[tuple[str | None, tuple[tuple[str, str], ...]], Prediction] = {}
         self._compared: dict[tuple[object, ...], Comparison] = {}
         """One page asks for some comparisons several times."""
         if made is not None:
-            self._made[tuple(sorted(self.values.items()))] = made
+            self._made[library, tuple(sorted(self.values.items()))] = made
+
+    @property
+    def set_now(self) -> Mapping[str, str]:
+        """What changes start from: the variables, and the version of the library."""
+        library = self.whose()
+        return {**self.values, library.name.upper(): library.version}
 
     @property
     def of_node(self) -> bool:
@@ -74,20 +81,20 @@ class Study:
         Raises NoGpusError, UnknownVersionError, and Stopped.
         """
         self.check()
-        values = dict(self.values)
-        for name, value in (changes or {}).items():
+        values, library = dict(self.values), version_of(changes or {}) or self.library
+        for name, value in of_variables(changes or {}).items():
             if value is None:
                 values.pop(name, None)
             else:
                 values[name] = value
-        key = tuple(sorted(values.items()))
+        key = library, tuple(sorted(values.items()))
         with self._lock:
             found = self._made.get(key)
         if found is None:
             found = predict(
                 self.snapshot,
                 Settings(values),
-                library=self.library,
+                library=library,
                 gpus=self.gpus,
                 nodes=self.nodes,
                 cache=self._predictions,
@@ -157,6 +164,32 @@ class Study:
             self.compare(without, {**without, flag.name: value})
             for value in (values if now is None or now in values else (*values, now))
         )
+
+
+def versions_to_try(library: Library) -> tuple[str, ...]:
+    """The newest known version of each line of a library, the oldest first."""
+    known = (one.number for one in versions() if one.library == library.name)
+    return tuple({numbers(number)[:2]: number for number in known}.values())
+
+
+def versions_named(library: Library, typed: str) -> tuple[str, ...]:
+    """Other versions of a library whose number begins as typed, the newest first.
+
+    "nccl 2.30", "v2.30.7", "upgrade"; any whole number is a version, known or not. Nothing typed
+    names none: what costs most stands first then.
+    """
+    if not typed.strip():
+        return ()
+    words = typed.strip().lower().removeprefix(library.name).lstrip(" -=v")
+    others = [one for one in reversed(versions_to_try(library)) if one != library.version]
+    if "upgrade".startswith(words) or "ersion".startswith(words):
+        return tuple(others)
+    if not re.fullmatch(r"\d+(\.\d*){0,3}", words):
+        return ()
+    found = [one for one in others if one.startswith(words)]
+    if not found and words.count(".") > 1 and words[-1] != "." and words != library.version:
+        return (words,)
+    return tuple(found)
 
 
 def values_to_try(flag: Flag, library: Library) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ...hardware.terms import library_terms
 from ...model.copied import REFUSED
+from ...model.english import plural
 from ...model.page import Section
 from ...model.versions import numbers
 from ...nccl.decide.summary import duration
@@ -15,6 +16,7 @@ from ...nccl.prediction import Prediction
 from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag, FlagKind, catalogue
 from ..values.values import Reading
+from .changes import changes_in_words, of_variables, version_of
 from .effects import (
     ALL_REDUCE,
     BIG,
@@ -37,6 +39,7 @@ MOST = 3
 """Clauses of the brief; the rest is on the Flags screen."""
 MOST_GROUPS = 8
 ALIKE = "nothing that is predicted"
+NOTHING, NO_DECISION = "nothing changes", "no decision changes"
 _OF_NETWORKS = ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE")
 NVLS_UNSURE = (
     "The first time holds if NVLS comes up without P2P, which is not known; the second holds if it "
@@ -46,27 +49,24 @@ NVLS_UNSURE = (
 
 def sections(comparison: Comparison) -> tuple[Section, ...]:
     """The page of an effect: what changes, times by size, and the line to copy."""
-    set_to = " ".join(
-        f"{one.name}={one.after}" if one.after is not None else f"without {one.name}"
-        for one in comparison.changes
-    )
+    set_to = changes_in_words(changes_of(comparison))
     bullets = [
         f"{one.name}={one.after}: {one.reading.why}"
         for one in comparison.changes
         if one.reading is not None and one.reading.why and not one.reading.ignored
     ]
     title = f"What changes with {set_to}" if set_to else "Nothing is changed"
-    found = [Section(title=title, bullets=(*bullets, *_everything(comparison)))]
+    found = [Section(title=title, bullets=(*bullets, *everything(comparison)))]
     if comparison.effect.has_times:
         unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
         rows = times(comparison)
         found.append(Section(title="Predicted all-reduce", table=rows, paragraphs=unsure))
-    if comparison.changes:
+    if of_variables(changes_of(comparison)):
         found.append(Section(title="To set it up", paragraphs=(comparison.export or REFUSED,)))
     return tuple(found)
 
 
-def _everything(comparison: Comparison) -> tuple[str, ...]:
+def everything(comparison: Comparison) -> tuple[str, ...]:
     """What changes, in a sentence or clause each; the reason when nothing does."""
     effect = comparison.effect
     if effect.failure[1]:
@@ -103,6 +103,14 @@ def _nothing(one: Change, comparison: Comparison) -> str:
     return f"{one.name}: {NoEffect(True, why).clause}."
 
 
+def _proven(one: Change, comparison: Comparison) -> bool:
+    """Whether equal predictions prove that a change changes nothing."""
+    flag = catalogue().flag(one.name)
+    if flag is None or one.reading is None:
+        return True
+    return no_effect(flag, one.reading, comparison).predicted
+
+
 def clause_of(comparison: Comparison) -> str:
     """Everything that changes as one clause of a table; the reason when nothing does."""
     effect, one = comparison.effect, comparison.changes[0]
@@ -131,15 +139,22 @@ def brief(comparison: Comparison, cost: str | None = None) -> tuple[str, ...]:
     if effect.failure[1]:
         return (f"the start fails: {effect.failure[1]}",)
     if effect.nothing:
+        if not all(_proven(one, comparison) for one in comparison.changes):
+            return ("what it does is not predicted",)
         readings = filter(None, (one.reading for one in comparison.changes))
         why = next((f": {read.why}" for read in readings if read.ignored and read.why), "")
-        return (f"nothing changes{why}",)
+        return (f"{NOTHING}{why}",)
     costs = _time(comparison) if cost is None else [cost] * bool(cost)
     found = _clauses(comparison, [*_p2p(comparison), *costs], orders=False)
-    if effect.pairs and not found:
-        found.append(f"{effect.pairs_changed} of {effect.pairs_total} pairs go another way")
+    pairs = effect.pairs
+    if version_of(changes_of(comparison)):
+        # Versions word the same way differently.
+        pairs = tuple(one for one in pairs if one.before.decides != one.after.decides)
+    if pairs and not found:
+        count = sum(len(group.pairs) for group in pairs)
+        found.append(f"{count} of {effect.pairs_total} pairs go another way")
     brief_ = tuple(clause.replace(" -> ", " → ") for clause in found[:MOST])
-    return brief_ or ("another choice for some sizes",)
+    return brief_ or ("another choice for some sizes" if effect.choices else NO_DECISION,)
 
 
 def _clauses(comparison: Comparison, pairs: Iterable[str], *, orders: bool = True) -> list[str]:
@@ -157,7 +172,7 @@ def _clauses(comparison: Comparison, pairs: Iterable[str], *, orders: bool = Tru
     before, after = effect.nodes
     if before != after:
         library = library_terms(comparison.changed.library.name).library
-        found.append(f"{library} counts {after} nodes instead of {before}")
+        found.append(f"{library} counts {plural(after, 'node')} instead of {before}")
     for graph in effect.graphs:
         if not graph.order:
             found.append(f"{graph.graph} {graph.before} -> {graph.after}")
@@ -165,8 +180,15 @@ def _clauses(comparison: Comparison, pairs: Iterable[str], *, orders: bool = Tru
             found.append(f"{graph.graph}: another order of GPUs")
     if effect.channels[0] != effect.channels[1]:
         found.append(f"coll channels {effect.channels[0]} -> {effect.channels[1]}")
-    found += [f"{count} GPU-NIC pair{'s' * (count != 1)}: {what}" for what, count in effect.nets]
+    if comparison.changed.hosts > 1 or not version_of(changes_of(comparison)):
+        # Versions differ in which NICs they count within one host, where none is used.
+        found += [f"{plural(count, 'GPU-NIC pair')}: {what}" for what, count in effect.nets]
     return found
+
+
+def changes_of(comparison: Comparison) -> dict[str, str | None]:
+    """The changes that led from one prediction to the other."""
+    return {one.name: one.after for one in comparison.changes}
 
 
 def _group(group: PairGroup) -> str:
@@ -280,6 +302,8 @@ def no_effect(flag: Flag, reading: Reading, comparison: Comparison) -> NoEffect:
     before = comparison.baseline
     if reading.ignored:
         return NoEffect(True, reading.why)
+    if flag.program:
+        return NoEffect(False, f"{flag.program.title} reads it, and no collective library")
     if flag.libraries in NO_LIBRARY:
         return NoEffect(True, "no library reads it at run time")
     if before.choices and untold(comparison.changed):

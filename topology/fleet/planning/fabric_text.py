@@ -17,9 +17,11 @@ from .fabric import SwitchFabric, fabric_of
 
 LIMIT_BYTES = 16 * 1024 * 1024
 """Largest file that is read; that of 100,000 nodes, one name a line, is smaller."""
-_CONF = re.compile(r"(?im)^\s*(?:SwitchName|BlockName|RingName)\s*=")
-_YAML = re.compile(r"(?m)^\s*(?:-\s*\{?\s*)?(?:topology|switches|blocks)\s*:")
-_PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
+MOST_NAMES = 2 * LIMIT_HOSTS
+"""Of nodes and switches in all lines of one file, repeats counted."""
+_CONF = re.compile(r"(?im)^[^\S\n]*(?:SwitchName|BlockName|RingName)\s*=")
+_YAML = re.compile(r"(?m)^[^\S\n]*(?:-[^\S\n]*(?:\{[^\S\n]*)?)?(?:topology|switches|blocks)\s*:")
+_PAIR = re.compile(r"\b(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
 _ENTRY = re.compile(r"([A-Za-z_]+)\s*:(?:\s+(.*))?")
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 
@@ -62,14 +64,30 @@ class _Tree:
     """What one topology of a file says."""
 
     word: str = "leaf"
-    nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    children: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    nodes: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Switch -> what hangs on it, each once."""
+    children: dict[str, dict[str, None]] = field(default_factory=dict)
     default: bool = False
+
+
+class _Names:
+    """All names of one file; ValueError where it has too many."""
+
+    def __init__(self) -> None:
+        self._left = MOST_NAMES
+
+    def add(self, switches: dict[str, dict[str, None]], name: str, text: str) -> None:
+        """Hang what a list names on a switch."""
+        found = expand(text)
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError(f"up to here are more than {MOST_NAMES} names, the limit of one file")
+        switches.setdefault(name, {}).update(dict.fromkeys(found))
 
 
 def _from_conf(text: str, source: str) -> SwitchFabric:
     """Slurm's topology.conf."""
-    tree = _Tree()
+    tree, names = _Tree(), _Names()
     kinds = set()
     for number, line in _joined(text):
         fields = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
@@ -80,9 +98,9 @@ def _from_conf(text: str, source: str) -> SwitchFabric:
         name = fields[kind]
         try:
             if "nodes" in fields:
-                tree.nodes[name] = (*tree.nodes.get(name, ()), *_hosts(fields["nodes"]))
+                names.add(tree.nodes, name, fields["nodes"])
             if "switches" in fields:
-                tree.children[name] = (*tree.children.get(name, ()), *_hosts(fields["switches"]))
+                names.add(tree.children, name, fields["switches"])
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
     return _built(replace(tree, word="leaf" if "switchname" in kinds else "block"), source)
@@ -106,11 +124,12 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 def _from_yaml(text: str, source: str) -> SwitchFabric:
     """Slurm's topology.yaml: the default topology, or the first one with switches or blocks."""
     trees: list[_Tree] = []
+    names = _Names()
     entry = ""
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0]
         if "\t" in line[: len(line) - len(line.lstrip())]:
-            raise ValueError(f"line {number}: YAML is indented by blanks, not by tabulators")
+            raise ValueError(f"line {number}: YAML is indented by spaces, not by tabs")
         for key, value in _entries(line):
             if key == "topology" or not trees:
                 trees.append(_Tree())
@@ -122,9 +141,9 @@ def _from_yaml(text: str, source: str) -> SwitchFabric:
                     entry = value
                     trees[-1] = replace(tree, word="leaf" if key == "switch" else "block")
                 elif key == "nodes" and entry:
-                    tree.nodes[entry] = (*tree.nodes.get(entry, ()), *_hosts(value))
+                    names.add(tree.nodes, entry, value)
                 elif key == "children" and entry:
-                    tree.children[entry] = (*tree.children.get(entry, ()), *_hosts(value))
+                    names.add(tree.children, entry, value)
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
     ordered = sorted(trees, key=lambda tree: (not tree.nodes, not tree.default))
@@ -149,7 +168,8 @@ def _entries(line: str) -> Iterator[tuple[str, str]]:
 
 def _from_lines(text: str, source: str) -> SwitchFabric:
     """Lines "leaf: hosts"; a line whose names are all leaves of other lines is a switch above."""
-    named: dict[str, tuple[str, ...]] = {}
+    named: dict[str, dict[str, None]] = {}
+    names = _Names()
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0].strip()
         if not line:
@@ -161,20 +181,15 @@ def _from_lines(text: str, source: str) -> SwitchFabric:
                 ' "leaf: hosts" either'
             )
         try:
-            found = _hosts(hosts)
+            names.add(named, name.strip(), hosts)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
-        named[name.strip()] = (*named.get(name.strip(), ()), *found)
-    upper = {name for name, members in named.items() if members and set(members) <= named.keys()}
+    upper = {name for name, members in named.items() if members and members.keys() <= named.keys()}
     tree = _Tree(
         nodes={name: members for name, members in named.items() if name not in upper},
         children={name: members for name, members in named.items() if name in upper},
     )
     return _built(tree, source)
-
-
-def _hosts(text: str) -> tuple[str, ...]:
-    return expand(text, LIMIT_HOSTS)
 
 
 def _built(tree: _Tree, source: str) -> SwitchFabric:

@@ -13,11 +13,14 @@ import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from ...model.budget import Budget
+from ...model.waiting import read_now
 from ..hosts import expand, is_host
 from .judging import kind_of
 from .looks import ABSENT, FAILED, FINISHED, NO_FILE, NetFlow, NetLook, Round, look_from
@@ -99,7 +102,11 @@ def read_folder(folder: Path) -> FolderRead:
     answer = FolderRead()
     texts: list[tuple[int, int, bytes]] = []
     runs: dict[tuple[str, tuple[str, ...]], NetLook] = {}
+    budget = Budget("plan")
     for count, path in enumerate(_files(folder, MOST_DEPTH)):
+        if budget.over:
+            answer.skip(path.name, budget.why)
+            break
         if count >= MOST_FILES:
             answer.skip(path.name, f"more than {MOST_FILES} files")
             break
@@ -138,12 +145,11 @@ def _content(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("no regular file")
-        if path.name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=file) as packed:
-                data = packed.read(LIMIT_BYTES + 1)
-        else:
-            data = file.read(LIMIT_BYTES + 1)
+            raise ValueError("not a regular file")
+        data = read_now(file, LIMIT_BYTES + 1)
+    if path.name.endswith(".gz"):
+        with gzip.GzipFile(fileobj=BytesIO(data)) as packed:
+            data = packed.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
         raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
     return data
@@ -194,7 +200,7 @@ def _as(data: bytes, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"a document of gputop that is not sound: {error}"[:200]) from error
+        raise ValueError(f"a damaged document of gputop: {error}"[:200]) from error
 
 
 def _names(head: PlanHead) -> Iterator[str]:

@@ -99,7 +99,7 @@ def look_from(data: bytes) -> NetLook:
     if any(host.startswith("node ") for host in look.hosts):
         raise NotCountedError("unnamed", "a node never came, and nobody had named it with --hosts")
     if not all(map(is_host, look.hosts)):
-        raise ValueError("a name in `hosts` is no name of a host")
+        raise ValueError("a name in `hosts` is not a host name")
     if look.status not in STATUSES:
         raise ValueError(f"status {look.status[:40]!r} is none of {', '.join(STATUSES)}")
     known = {None, *look.hosts}
@@ -120,7 +120,7 @@ def _check(flow: NetFlow, known: set[str | None]) -> None:
     if not {flow.source, flow.target} <= known:
         raise ValueError("a figure is from or to a host that the file does not name")
     if flow.gbs is None or not math.isfinite(flow.gbs) or not 0 <= flow.gbs <= MOST_GBS:
-        raise ValueError("a figure is no number of GB/s")
+        raise ValueError("a figure is not a number of GB/s")
 
 
 def _counted(flow: NetFlow) -> NetFlow:

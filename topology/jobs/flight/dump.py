@@ -5,24 +5,30 @@ of the form that PyTorch writes is left out; text is text.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 
 from ...model.errors import GputopError
-from ...model.format import json_values
+from ...model.format import TooManyValuesError, json_values
 from ...model.severity import OpenWord
 from . import pickled
 
 T = TypeVar("T")
 LIMIT_ENTRIES = 20_000
+"""The newest, which say where a rank stands; the recorder itself forgets older ones."""
 LIMIT_FRAMES = 32
 LIMIT_GROUPS = 4096
 LIMIT_TENSORS = 64
 LIMIT_DIMENSIONS = 16
 LIMIT_CHARACTERS = 300
 LARGEST_RANK = 1 << 24
+MOST_RANKS = 65_536
+"""Of a group."""
+MOST_MEMBERS = 1_000_000
+"""Ranks of all groups of a dump together."""
 PROTOCOL = b"\x80"
 """First byte of a pickle since protocol 2."""
 NEWEST_PROTOCOL = 5
@@ -132,7 +138,7 @@ def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
             raw = json_values(data)
         else:
             raise DumpError("neither a pickle nor JSON")
-    except pickled.PickleError as error:
+    except (pickled.PickleError, TooManyValuesError) as error:
         raise DumpError(f"not read as a dump of the flight recorder: {error}") from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, DumpError):
@@ -222,17 +228,33 @@ def _frame(raw: Any, _once: _Once) -> Frame | None:
 def _ranks(raw: Any, once: _Once) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Global ranks by group: "[0, 1, 2]", or a list."""
     found: list[tuple[str, tuple[int, ...]]] = []
-    for name, entry in list(_mapping(raw).items())[:LIMIT_GROUPS]:
+    left = MOST_MEMBERS
+    for name, entry in _all_groups(raw):
         members = once(_members, _mapping(entry).get("ranks"))
+        left -= len(members)
+        if left < 0:
+            raise DumpError(f"groups of more than {MOST_MEMBERS:,} ranks, which is gputop's limit")
         found.append((str(name)[:LIMIT_CHARACTERS], members))
     return tuple(found)
 
 
+def _all_groups(raw: Any) -> Iterable[tuple[Any, Any]]:
+    """Names and what is said of them; DumpError where they are more than gputop reads."""
+    groups = _mapping(raw)
+    if len(groups) > LIMIT_GROUPS:
+        raise DumpError(f"more than {LIMIT_GROUPS:,} groups, which is gputop's limit")
+    return groups.items()
+
+
 def _members(listed: Any, _once: _Once) -> tuple[int, ...]:
     if isinstance(listed, str):
-        members = [int(word) for word in re.findall(r"\d{1,8}", listed[: 16 * 2**20])]
+        words = islice(re.finditer(r"\d{1,8}", listed[: 16 * 2**20]), MOST_RANKS + 1)
+        members = [int(word[0]) for word in words]
     else:
-        members = [rank for each in _list(listed) if (rank := _whole(each)) is not None]
+        listed = _list(listed)[: MOST_RANKS + 1]
+        members = [rank for each in listed if (rank := _whole(each)) is not None]
+    if len(members) > MOST_RANKS:
+        raise DumpError(f"a group of more than {MOST_RANKS:,} ranks, which is gputop's limit")
     return tuple(rank for rank in members if rank <= LARGEST_RANK)
 
 
@@ -247,7 +269,7 @@ def _status(raw: Any) -> tuple[tuple[str, GroupStatus], ...]:
                 )
             ),
         )
-        for name, entry in list(_mapping(raw).items())[:LIMIT_GROUPS]
+        for name, entry in _all_groups(raw)
     )
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from ...model.budget import Budget
 from ...model.units import seconds
+from .comparing import LIMIT_GROUPS
 from .dump import Dump, DumpError, is_pickle, looks_like, parse
 from .pickled import MOST_BYTES
 
@@ -52,9 +54,13 @@ def read(paths: Iterable[str], since: float | None = None, *, follow: bool = Fal
     """
     dumps: list[Dump] = []
     refused: list[tuple[str, str]] = []
+    budget = Budget("jobs")
     for path in dict.fromkeys(paths):
+        if budget.over:
+            refused.append((path, budget.why))
+            continue
         try:
-            data, written_at = _octets(path, follow=follow)
+            data, written_at = octets(path, follow=follow)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -66,6 +72,10 @@ def read(paths: Iterable[str], since: float | None = None, *, follow: bool = Fal
             dumps.append(parse(data, path, written_at))
         except DumpError as error:
             refused.append((path, str(error)))
+    groups = len({entry.group for dump in dumps for entry in dump.entries})
+    if groups > LIMIT_GROUPS:
+        compared = f"of {groups:,} groups gputop compares {LIMIT_GROUPS} at most"
+        refused.append((f"{len(dumps)} dumps", compared))
     return FoundDumps(dumps=tuple(dumps), refused=tuple(refused))
 
 
@@ -76,46 +86,66 @@ def age(dumps: Iterable[Dump], now: float | None) -> str | None:
     return seconds(passed) if passed > FRESH_SECONDS else None
 
 
-def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split files and folders into those that hold dumps and all others: (dumps, others).
+def listed(folder: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """The files of a folder that are looked at, and why there are no more of them."""
+    names = sorted(os.listdir(folder))
+    more = f"of {len(names)} files gputop reads {MOST_FILES} at most"
+    cut = [(folder, more)] if len(names) > MOST_FILES else []
+    return [str(Path(folder, name)) for name in names[:MOST_FILES]], cut
+
+
+def named(
+    sources: Iterable[str],
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Split files and folders into those that hold dumps and all others: (dumps, others, cut).
 
     A folder counts as one of dumps where any file right in it is one. A pickle that is named
-    itself counts as one in any case: nothing else that is read here is a pickle.
+    itself counts as one in any case: nothing else that is read here is a pickle. `cut`: folders of
+    dumps with more files than are looked at, and that.
     """
     dumps: list[str] = []
     others: list[str] = []
+    cut: list[tuple[str, str]] = []
     for source in sources:
         if source and os.path.isdir(source):
-            inside = sorted(os.listdir(source))[:MOST_FILES]
-            found = [path for name in inside if _is_dump(path := str(Path(source, name)))]
+            inside, more = listed(source)
+            found = [path for path in inside if _is_dump(path)]
             (dumps if found else others).extend(found or [source])
+            cut += more if found else ()
         else:
             (dumps if _is_dump(source, chosen=True) else others).append(source)
-    return tuple(dumps), tuple(others)
+    return tuple(dumps), tuple(others), tuple(cut)
 
 
 def _is_dump(path: str, *, chosen: bool = False) -> bool:
     try:
-        head = _octets(path, HEAD_BYTES, follow=chosen)[0] if path else b""
+        head = octets(path, HEAD_BYTES, follow=chosen)[0] if path else b""
     except OSError:
         return False
     return looks_like(head) or (chosen and is_pickle(head))
 
 
-def _octets(path: str, limit: int = MOST_BYTES + 1, *, follow: bool = False) -> tuple[bytes, float]:
-    """Content of a plain file and when it was written; never a pipe, a link only with `follow`."""
+def octets(
+    path: str, limit: int = MOST_BYTES + 1, *, follow: bool = False, last: bool = False
+) -> tuple[bytes, float]:
+    """Content of a plain file and when it was written; never a pipe, a link only with `follow`.
+
+    Of a file that is longer than `limit` its first bytes, or its `last` ones. Raises OSError.
+    """
     try:
         # Opening a device may already do something, whatever it then says that it is.
         if not stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
-            raise OSError(0, "no plain file")
+            raise OSError(0, "not a regular file")
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
         handle = os.open(path, flags | (0 if follow else os.O_NOFOLLOW))
     except ValueError as error:
-        raise OSError(0, "no name of a file") from error
+        raise OSError(0, "not a file name") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "no plain file")
+            raise OSError(0, "not a regular file")
+        if last and status.st_size > limit:
+            os.lseek(handle, -limit, os.SEEK_END)
         parts: list[bytes] = []
         while limit > 0 and (part := os.read(handle, min(limit, 2**20))):
             parts.append(part)

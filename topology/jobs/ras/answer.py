@@ -5,9 +5,9 @@ older ones print.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,7 +15,8 @@ from ...model.errors import GputopError
 from ...model.format import TooManyValuesError, json_values
 from ...model.severity import Word
 
-LIMIT_COMMUNICATORS = 4096
+Items = TypeVar("Items", bound=Sized)
+LIMIT_COMMUNICATORS = 65_536
 LIMIT_RANKS = 65_536
 LIMIT_FUNCTIONS = 32
 LIMIT_CHARACTERS = 120
@@ -177,7 +178,7 @@ def parse(data: bytes) -> RasAnswer:
         version=_text(raw.get("nccl_version")),
         communicators=tuple(
             found
-            for entry in raw["communicators"][:LIMIT_COMMUNICATORS]
+            for entry in all_of(raw["communicators"], LIMIT_COMMUNICATORS, "communicators")
             if (found := _communicator(entry)) is not None
         ),
         # Neither NaN, which Python's reader takes for JSON, nor more than a float holds.
@@ -185,6 +186,16 @@ def parse(data: bytes) -> RasAnswer:
         timestamp=_moment(_text(raw.get("timestamp"))),
         timeouts=_whole(ras.get("timeouts_count")),
     )
+
+
+def all_of(items: Items, most: int, what: str) -> Items:
+    """The items, none of which is left out: raises RasError where they are more than gputop reads.
+
+    A part of an answer would make ranks well that it says are not.
+    """
+    if len(items) > most:
+        raise RasError(f"more than {most:,} {what}, which is gputop's limit")
+    return items
 
 
 def _moment(text: str | None) -> float | None:
@@ -203,7 +214,7 @@ def _communicator(raw: Any) -> RasCommunicator | None:
         return None
     ranks = tuple(
         rank
-        for entry in _list(raw.get("ranks"))[:LIMIT_RANKS]
+        for entry in all_of(_list(raw.get("ranks")), LIMIT_RANKS, "ranks of a communicator")
         if (rank := _rank(entry)) is not None
     )
     states = {rank.state for rank in ranks}
@@ -213,7 +224,7 @@ def _communicator(raw: Any) -> RasCommunicator | None:
         ranks=ranks,
         missing=tuple(
             lost
-            for entry in _list(raw.get("missing_ranks"))[:LIMIT_RANKS]
+            for entry in all_of(_list(raw.get("missing_ranks")), LIMIT_RANKS, "missing ranks")
             if (lost := _missing(entry)) is not None
         ),
         state=next((state for state in (ABORT, FINALIZE, RUNNING, INIT) if state in states), None),
@@ -237,7 +248,7 @@ def _rank(raw: Any) -> RasRank | None:
         errors=tuple(errors),
         counts=tuple(
             (name[:LIMIT_CHARACTERS], count)
-            for name, value in list(counts.items())[:LIMIT_FUNCTIONS]
+            for name, value in all_of(counts, LIMIT_FUNCTIONS, "collectives of a rank").items()
             if (count := _whole(value)) is not None
         ),
     )

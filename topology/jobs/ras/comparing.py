@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 import msgspec
 
@@ -135,11 +135,13 @@ def earlier_of(
 
     A text names only communicators in which something differs.
     """
-    named = [comm for comm in old if comm.name is not None and comm.name == now.name]
-    if named or (now.name is not None and all(comm.name is not None for comm in old)):
-        return named[0] if named else None
-    own = [comm for comm in beside if comm.size == now.size]
-    found = [comm for comm in old if comm.size == now.size]
+    if now.name is not None:
+        named = next((comm for comm in old if comm.name == now.name), None)
+        if named is not None or all(comm.name is not None for comm in old):
+            return named
+    # A text may count thousands of one size: two are enough to know that it is not the only one.
+    own = list(islice((comm for comm in beside if comm.size == now.size), 2))
+    found = list(islice((comm for comm in old if comm.size == now.size), 2))
     alone = len(own) == len(found) == 1
     return found[0] if alone and (found[0].name is None or now.name is None) else None
 

@@ -20,6 +20,7 @@ from .answer import (
     RasError,
     RasJob,
     RasRank,
+    all_of,
 )
 
 VERSION = re.compile(r"(NCCL|RCCL) version (\S{1,40})(?= compiled with |$)")
@@ -125,16 +126,14 @@ class _Reader:
 
     def _title(self, found: re.Match[str]) -> None:
         key = int(found[1]), int(found[2])
-        if key not in self.found and len(self.found) >= LIMIT_COMMUNICATORS:
-            self.here = None
-            return
         self.here = self.found.setdefault(key, {"ranks": {}, "missing": [], "agreed": {}})
+        all_of(self.found, LIMIT_COMMUNICATORS, "communicators")
         self.here["name"] = f"0x{found[3].lstrip('0') or '0'}"
         self.section, self.said = found[4], None
 
     def _process(self, line: str) -> None:
         found = PROCESS.match(line)
-        if found and self.section in (INCOMPLETE, DEAD) and len(self.silent) < LIMIT_RANKS:
+        if found and self.section in (INCOMPLETE, DEAD):
             self.silent.append(
                 MissingRank(
                     rank=-1,
@@ -146,6 +145,7 @@ class _Reader:
                     dead=self.section == DEAD,
                 )
             )
+            all_of(self.silent, LIMIT_RANKS, "silent processes")
 
     def _inside(self, line: str, here: dict[str, Any]) -> None:
         if found := COUNTS.match(line):
@@ -189,9 +189,8 @@ class _Reader:
         if self.section == INCOMPLETE:
             _missing(here, (rank,), unresponsive=True, **place)
             return
-        if rank not in here["ranks"] and len(here["ranks"]) >= LIMIT_RANKS:
-            return
         own = here["ranks"].setdefault(rank, {"place": place, "counts": {}, "errors": []})
+        all_of(here["ranks"], LIMIT_RANKS, "ranks of a communicator")
         launched = found[2] or ("0" if found[3] else None)
         kind, value, _ = self.said or ("", "", 0)
         if launched is None and not found[4] and not found[5] and kind == "launched":
@@ -207,10 +206,14 @@ class _Reader:
 
     def answer(self) -> RasAnswer:
         communicators: list[RasCommunicator] = []
+        every = range(sum(group[0] for group in self.groups))
+        all_of(every, LIMIT_COMMUNICATORS, "communicators")
         for number, (count, size, state, marks) in enumerate(self.groups):
-            for at in range(min(count, LIMIT_COMMUNICATORS - len(communicators))):
-                told = self.found.get((number, at), {"ranks": {}, "missing": [], "agreed": {}})
-                communicators.append(_communicator(told, size, state, marks))
+            plain = _communicator({"ranks": {}, "missing": [], "agreed": {}}, size, state, marks)
+            for at in range(count):
+                told = self.found.get((number, at))
+                own = plain if told is None else _communicator(told, size, state, marks)
+                communicators.append(own)
         return RasAnswer(
             form=AnswerForm.TEXT,
             version=self.version,
@@ -229,8 +232,8 @@ class _Reader:
 
 def _missing(here: dict[str, Any], ranks: Any, *, unresponsive: bool, **place: Any) -> None:
     for rank in ranks:
-        if len(here["missing"]) < LIMIT_RANKS:
-            here["missing"].append(MissingRank(rank=rank, unresponsive=unresponsive, **place))
+        here["missing"].append(MissingRank(rank=rank, unresponsive=unresponsive, **place))
+    all_of(here["missing"], LIMIT_RANKS, "missing ranks")
 
 
 def _communicator(told: dict[str, Any], size: int, state: str, marks: str) -> RasCommunicator:

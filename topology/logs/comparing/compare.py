@@ -57,7 +57,7 @@ def compare(log: LogReport, prediction: Prediction, *, hosts: int = 1) -> Agreem
     skipped: list[str] = []
     pairs = tuple(_pairs(comm, prediction, ranks))
     items = [*path_items(comm, prediction, ranks)]
-    if _same_shape(comm, prediction, hosts, skipped):
+    if _same_shape(comm, prediction, skipped):
         items += _whole(comm, prediction, ranks, skipped)
     found = Agreement(
         library=library,
@@ -90,16 +90,16 @@ def _matched(comm: Communicator, prediction: Prediction) -> Mapping:
     for pair in prediction.pairs:
         predicted.setdefault(normal(pair.src_bus_id), pair.src)
     host = first_host(comm)
-    return {
-        rank: predicted[place.address]
-        for rank, place in places(comm).items()
-        if place.host == host and place.address in predicted
-    }
+    here = {rank: place.address for rank, place in places(comm).items() if place.host == host}
+    if not predicted and len(here) == 1:
+        # A GPU alone on its host has no pair that would name it.
+        return {rank: view.ranks[0] for rank in here for view in prediction.views}
+    return {rank: predicted[address] for rank, address in here.items() if address in predicted}
 
 
-def _same_shape(comm: Communicator, prediction: Prediction, hosts: int, skipped: list[str]) -> bool:
+def _same_shape(comm: Communicator, prediction: Prediction, skipped: list[str]) -> bool:
     """Whether graphs, channels and tuning can be compared: they hold for a whole communicator."""
-    predicted = len({pair.src for pair in prediction.pairs}) * hosts
+    predicted = prediction.ranks
     if comm.nranks == predicted:
         return True
     skipped.append(
@@ -115,14 +115,15 @@ def _pairs(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterat
     for transport in comm.transports:
         key = (transport.src, transport.dst)
         lines[key] = min(transport.line, lines.get(key, transport.line))
+    seen = comm.all_labels()
     for src, predicted_src in ranks.items():
         for dst, predicted_dst in ranks.items():
             pair = prediction.pair(predicted_src, predicted_dst)
             if pair is None:
                 continue
-            logged = comm.labels(src, dst)
+            logged = seen.get((src, dst), ())
             labels = pair.labels
-            if direct and _share_one(comm, src, dst):
+            if direct and share_one(comm, src, dst):
                 labels = tuple(_FLAVOUR.sub("P2P/direct pointer", label) for label in labels)
             yield PairAgreement(
                 src=src,
@@ -136,7 +137,7 @@ def _pairs(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterat
             )
 
 
-def _share_one(comm: Communicator, src: int, dst: int) -> bool:
+def share_one(comm: Communicator, src: int, dst: int) -> bool:
     """Whether one process runs both ranks, which then see each other's pointers.
 
     The prediction has one process for each GPU (transport/p2p.cc:p2pSendSetup).
@@ -322,7 +323,7 @@ def _spelled(value: str) -> str:
 def _shape(
     comm: Communicator, prediction: Prediction, found: Agreement, hosts: int
 ) -> Iterator[str]:
-    predicted = len({pair.src for pair in prediction.pairs}) * hosts
+    predicted = prediction.ranks
     if comm.nranks != predicted:
         yield (
             f"the job has {comm.nranks} ranks and the prediction {predicted}: what NCCL decides "

@@ -12,6 +12,8 @@ Mapping = dict[int, int]
 """Rank in the log -> rank in the prediction."""
 
 ROUNDING = 0.0511
+GLANCE = 160
+"""Characters of what is listed in a line."""
 NAMES = {1: "tree", 2: "tree", 3: "tree", 4: "ring", 5: "nvls"}
 """Pattern number -> graph (graph/topo.h)."""
 
@@ -152,7 +154,7 @@ def ring_items(
         yield ComparedItem(
             topic=LogTopic.RINGS,
             subject="neighbours in the rings",
-            logged=", ".join(f"{a} to {b}" for a, b in sorted(shown)[:16]),
+            logged=_cut([f"{a} to {b}" for a, b in sorted(shown)], ", "),
             predicted=_orders(expected),
             agrees=shown <= edges,
         )
@@ -169,9 +171,16 @@ def _around(order: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _orders(orders: set[tuple[int, ...]]) -> str:
-    shown = [" ".join(str(rank) for rank in order) for order in sorted(orders)[:8]]
-    more = f" and {len(orders) - 8} more" if len(orders) > 8 else ""
-    return "; ".join(shown) + more
+    return _cut([" ".join(map(str, order)) for order in sorted(orders)], "; ")
+
+
+def _cut(texts: list[str], between: str) -> str:
+    """As many as are read at a glance, and how many more there are."""
+    shown = next((n for n in range(len(texts), 1, -1) if len(between.join(texts[:n])) <= GLANCE), 1)
+    more = len(texts) - shown
+    first = between.join(texts[:shown])
+    first = first if len(first) <= GLANCE else f"{first[:GLANCE]}…"
+    return f"{first} and {more} more" if more > 0 else first
 
 
 def tree_items(
@@ -197,11 +206,11 @@ def tree_items(
         yield ComparedItem(
             topic=LogTopic.TREES,
             subject="parents in the trees",
-            logged=", ".join(f"{child} below {parent}" for child, parent in sorted(shown)[:16]),
-            predicted=", ".join(f"{a} below {b}" for a, b in sorted(expected)[:16]),
+            logged=_cut([f"{child} below {parent}" for child, parent in sorted(shown)], ", "),
+            predicted=_cut([f"{child} below {parent}" for child, parent in sorted(expected)], ", "),
             agrees=shown <= expected,
         )
 
 
 def _list(ranks: tuple[int, ...]) -> str:
-    return ", ".join(str(rank) for rank in ranks[:16])
+    return _cut([str(rank) for rank in ranks], ", ")

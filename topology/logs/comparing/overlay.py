@@ -24,11 +24,13 @@ from ..report.communicator import (
     LoggedNode,
     LoggedSystem,
 )
-from ..report.places import address_of, first_host, gpu_ranks, gpus_from, normal, places
+from ..report.places import address_of, first_host, gpu_ranks, gpus_from, normal
 from ..report.report import LogReport
 from ..report.settings import settings_from
 from .agreement import Agreement
+from .by_rules import by_rules
 from .compare import compare
+from .placing import completed, hosts_of
 
 OWN_BLOCK = "the log's own System block"
 _RCCL_WITH_DEVICES = "rccl-2.30.4"
@@ -93,7 +95,8 @@ def rebuild(log: LogReport) -> Rebuilt | str:
         return "the System block names no rank"
     if not all(block.complete for block in blocks):
         return "the System block is cut"
-    if (comm.nodes or 1) > 1 and len(comm.hosts) <= 1 and len(ranks) < comm.nranks:
+    whole = hosts_of(comm, settings_from(log)) * len(ranks)
+    if (comm.nodes or 1) > 1 and len(comm.hosts) <= 1 and whole < comm.nranks:
         return (
             f"the log shows {len(ranks)} of {comm.nranks} GPUs: its System block holds only the "
             "GPUs of one domain, and the other ranks' blocks are not in this log"
@@ -377,19 +380,23 @@ def lay(log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = 
     if snapshot is None:
         found = rebuild(log)
         if isinstance(found, str):
-            return _none(found)
+            rules = library or library_of(log)
+            return Overlay(agreement=by_rules(comm, settings_from(log), rules, found))
         snapshot, assumptions = snapshot_of(found), found.assumptions
+    else:
+        log, assumptions = completed(log, snapshot.machine)
     known = {normal(gpu.address): gpu.address for gpu in snapshot.machine.gpus}
     wanted = [known[address] for address in gpus_from(log) if address in known]
     if not wanted:
         return _none("the GPUs of the log are not those of this node")
-    hosts = hosts_of(comm)
+    settings = settings_from(log)
+    hosts = hosts_of(log.main or comm, settings)
     try:
         prediction = predict(
             snapshot,
-            Settings(settings_from(log)),
+            Settings(settings),
             library=library or library_of(log),
-            gpus=wanted if len(wanted) < len(known) else None,
+            gpus=wanted,
             nodes=hosts,
         )
     except (NoGpusError, UnknownVersionError) as error:
@@ -434,14 +441,3 @@ def _has_devices(log: LogReport) -> bool:
         for system in comm.systems
         for node in system.nodes
     )
-
-
-def hosts_of(comm: Communicator) -> int:
-    """How many hosts of equal size the communicator spans; 1 where the log does not show it."""
-    here = [place for place in places(comm).values() if place.host == first_host(comm)]
-    known = sum(1 for rank in comm.ranks if rank.host is not None)
-    if known == comm.nranks:
-        return len(comm.hosts) if len(here) * len(comm.hosts) == comm.nranks else 1
-    if comm.nodes and comm.local_ranks and comm.local_ranks == len(here) and comm.local_ranks > 1:
-        return comm.nodes if comm.nodes * comm.local_ranks == comm.nranks else 1
-    return 1

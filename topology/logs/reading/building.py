@@ -56,6 +56,9 @@ class Blocks:
 
     def add(self, block: OpenBlock, rank: int) -> None:
         """Keep a finished block."""
+        if block.cut:
+            self.left_out += 1
+            return
         key = tuple(block.lines)
         known = self.seen.get(key)
         if known is not None:
@@ -76,12 +79,16 @@ class OpenBlock:
 
     lines: list[bytes] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    cut: bool = False
+    """It has more lines than any machine prints, and is not read."""
 
     def add(self, text: bytes, line: int) -> None:
-        """Keep one more line; lines beyond what any machine prints are dropped."""
+        """Keep one more line."""
         if len(self.lines) < MAX_BLOCK_LINES:
             self.lines.append(text)
             self.numbers.append(line)
+        else:
+            self.cut = True
 
 
 @dataclass(slots=True, eq=False)
@@ -218,14 +225,21 @@ class Process:
     """The communicators of the process, newest first, with its rank there."""
     system: OpenBlock | None = None
     graph: OpenBlock | None = None
+    graphs: list[OpenBlock] = field(default_factory=list)
+    """Finished ones of a communicator that has no name yet."""
     columns: list[tuple[str, str]] = field(default_factory=list)
     """Algorithm and protocol of each column of the tuning table being printed."""
     network: str | None = None
     left_out: bool = False
     """It is in a communicator for which there was no room: its lines belong to no other one."""
 
-    def join(self, comm: CommBuilder, rank: int) -> None:
-        """Begin to set up a communicator: what follows belongs to it."""
+    def join(self, comm: CommBuilder, rank: int, *, late: bool = False) -> None:
+        """Begin to set up a communicator: what follows belongs to it.
+
+        `late`: it is named when it is ready, and what stands before belongs to it.
+        """
+        if late and self.comm in (None, comm):
+            self.comm, self.rank = comm, rank
         self.flush()
         self.comm, self.rank, self.left_out = comm, rank, False
         if self.earlier and self.earlier[0] == (comm, rank):
@@ -233,13 +247,21 @@ class Process:
         self.earlier.insert(0, (comm, rank))
         del self.earlier[64:]
 
+    def end_graph(self) -> None:
+        """Keep the graph that is being printed; another one may follow."""
+        if self.graph is not None and len(self.graphs) < MAX_BLOCKS:
+            self.graphs.append(self.graph)
+        self.graph = None
+        if self.comm is not None:
+            for graph in self.graphs:
+                self.comm.graphs.add(graph, self.rank)
+            self.graphs = []
+
     def flush(self, strays: Blocks | None = None) -> None:
         """Hand finished blocks over to the communicator; without one, System blocks to `strays`."""
+        self.end_graph()
         if self.comm is None and self.system is not None and strays is not None:
             strays.add(self.system, self.rank)
-        if self.comm is not None:
-            if self.system is not None:
-                self.comm.systems.add(self.system, self.rank)
-            if self.graph is not None:
-                self.comm.graphs.add(self.graph, self.rank)
-        self.system = self.graph = None
+        if self.comm is not None and self.system is not None:
+            self.comm.systems.add(self.system, self.rank)
+        self.system, self.graphs = None, []

@@ -6,12 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
-from ...model.versions import LibraryName
+from ...model.versions import LibraryName, Product
+from ...recorded.said_versions import LIBRARIES, MOST_SAID, SaidVersion, versions_in
 from ..report.communicator import STARTED
 from ..report.own_diagnostics import OwnDiagnosticsLines
 from ..report.report import OTHER, LoggedVersions, LogNote, NoteLevel, Variable
 from ..report.text import plain, shape
 from .building import MAX_COMMUNICATORS, CommBuilder, Process
+from .milestones import Milestones
 from .prefix import Speaker
 from .torch_progress import TorchProgress
 
@@ -162,17 +164,21 @@ class GatheredLog:
         """Variables that stand in the text and that no line of the library confirms."""
         self.openings: list[tuple[int, bytes]] = []
         """The first lines that speak of nothing known, with their numbers."""
+        self.context: list[tuple[int, bytes]] = []
+        """The first lines without the library's head, with their numbers."""
         self.suspects: list[tuple[int, bytes]] = []
         """The first lines that speak of a failure in words that no pattern knows."""
         self.busy: tuple[LogNote, ...] | None = None
         """What went on before the first timeout of a collective; None before one is seen."""
         self.speakers = Speakers()
         self.progress = TorchProgress()
+        self.milestones = Milestones()
         self.diagnostics = OwnDiagnosticsLines()
         self.nobody = Process(host="", pid=0, cuda_dev=None)
         """Lines without a readable head."""
         self.transports = 0
         self._left_out: dict[str, set[int]] = {}
+        self._said: dict[tuple[Product, str], SaidVersion] = {}
 
     def is_rccl(self) -> None:
         """Note that a line comes from RCCL alone; a line with the version has precedence."""
@@ -182,6 +188,30 @@ class GatheredLog:
     def framework_version(self, version: str, line: int) -> None:
         """Keep the version that PyTorch names; the library stays open: it calls RCCL NCCL too."""
         self.versions = msgspec.structs.replace(self.versions, version=version, line=line)
+
+    def say(self, text: str, line: int) -> None:
+        """Keep the versions that a line names, each once."""
+        for one in versions_in(text, line):
+            if len(self._said) < MOST_SAID:
+                self._said.setdefault((one.product, one.version), one)
+
+    def all_versions(self) -> LoggedVersions:
+        """The library that wrote the log, and all that lines say of any product; at the end."""
+        for seen in self._notes.values():
+            self.say(plain(seen.text, 400), seen.line)
+        said = sorted(self._said.values(), key=lambda one: one.line)
+        beside = tuple(one for one in said if one.product not in LIBRARIES.values())
+        found = msgspec.structs.replace(self.versions, beside=beside or None)
+        named = [
+            (library, one)
+            for library, product in LIBRARIES.items()
+            for one in said
+            if one.product is product and found.library in (None, library)
+        ]
+        if found.version is not None or len({one.version for _, one in named}) != 1:
+            return found
+        library, one = named[0]
+        return msgspec.structs.replace(found, library=library, version=one.version, line=one.line)
 
     def process(self, speaker: Speaker | None) -> Process:
         """Return the process that speaks; a new one is made."""
@@ -232,6 +262,7 @@ class GatheredLog:
             self.more["System blocks"] += comm.systems.left_out
             self.more["graphs"] += comm.graphs.left_out
         self.more["lines of NCCL's diagnostics"] += self.diagnostics.left_out
+        self.more["lines of PyTorch's watchdog"] += self.progress.left_out
 
     def communicators(self) -> list[CommBuilder]:
         """All communicators in order of appearance."""

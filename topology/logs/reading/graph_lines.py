@@ -1,6 +1,7 @@
 """Lines about transports, rings, trees, graphs and the System block."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from .blocks import GRAPH_ROW, PATTERN, is_path_row, is_system_line
@@ -62,7 +63,7 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
         if len(process.earlier) > 1:
             comm = _owner(process, src, dst, at_src, at_dst)
     if comm is None:
-        comm = _stray(log, process, src, dst, line)
+        comm = _comm(log, process, (src, dst), line)
     if comm is None:
         return "transport"
     known = comm.transports.get(key)
@@ -126,14 +127,17 @@ def _same_device(bracket: bytes, nvml_dev: int, bus: str | None) -> bool:
     return bracket.lstrip(b"0").lower() == digits
 
 
-def _stray(log: GatheredLog, process: Process, src: int, dst: int, line: int) -> CommBuilder | None:
-    """Keep the transports of a log whose start is missing under a made-up communicator."""
-    if process.left_out:
-        return None
+def _comm(
+    log: GatheredLog, process: Process, ranks: Iterable[int], line: int
+) -> CommBuilder | None:
+    """The communicator of a line that names ranks; a made-up one where its start is missing."""
+    most = max(ranks, default=-1)
+    if process.comm is not None or process.left_out or most < 0:
+        return process.comm
     comm = log.communicator("unnamed", 0, line)
     if comm is not None:
         comm.size_seen_only = comm.nranks == 0 or comm.size_seen_only
-        comm.nranks = max(comm.nranks, src + 1, dst + 1)
+        comm.nranks = max(comm.nranks, most + 1)
         process.comm = comm
     return comm
 
@@ -143,9 +147,7 @@ def _whole_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> s
     if ring is None:
         return None
     channel, order = ring
-    comm = process.comm
-    if comm is None and order:
-        comm = _stray(log, process, max(order), 0, line)
+    comm = _comm(log, process, order, line)
     if comm is not None:
         _, known = comm.rings.setdefault(channel, (line, []))
         # A ring of many ranks continues on a further line with the same head (graph/rings.cc).
@@ -172,9 +174,9 @@ def on_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
         # RCCL: "Ring 00 : 0 -> 1 failed to get link type and hop count" (transport/p2p.cc).
         log.note("INFO", process, text, line)
         return "failure" if b" failed to " in text else None
-    comm = process.comm
+    key = (int(match[3]), int(match[2]), int(match[4]))
+    comm = _comm(log, process, key, line)
     if comm is not None:
-        key = (int(match[3]), int(match[2]), int(match[4]))
         if key in comm.neighbours or len(comm.neighbours) < MAX_TREE_ROWS:
             comm.neighbours[key] = comm.neighbours.get(key, 0) | bit(int(match[1]))
         else:
@@ -188,7 +190,7 @@ def on_tree(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
     if match is None:
         return None
     down = (int(match[4]), int(match[5]), int(match[6]))
-    _keep_tree(process, int(match[3]), int(match[2]), down, int(match[1]))
+    _keep_tree(log, process, line, int(match[3]), int(match[2]), down, int(match[1]))
     return "tree"
 
 
@@ -197,7 +199,7 @@ def on_trees(log: GatheredLog, process: Process, text: bytes, line: int) -> str 
     log.speakers.planned(process)
     trees = _trees(text)
     for rank, parent, down, channel in trees:
-        _keep_tree(process, rank, parent, down, channel)
+        _keep_tree(log, process, line, rank, parent, down, channel)
     return "tree" if trees or text.strip() == b"Trees" else None
 
 
@@ -215,9 +217,15 @@ def _trees(text: bytes) -> list[tuple[int, int, tuple[int, ...], int]]:
 
 
 def _keep_tree(
-    process: Process, rank: int, parent: int, down: tuple[int, ...], channel: int
+    log: GatheredLog,
+    process: Process,
+    line: int,
+    rank: int,
+    parent: int,
+    down: tuple[int, ...],
+    channel: int,
 ) -> None:
-    comm = process.comm
+    comm = _comm(log, process, (rank, parent, *down), line)
     if comm is None:
         return
     key = (rank, parent, tuple(child for child in down if child >= 0))
@@ -231,8 +239,7 @@ def on_pattern(log: GatheredLog, process: Process, text: bytes, line: int) -> st
     """Read `Pattern ..`, which starts a graph."""
     if PATTERN.match(text) is None:
         return None
-    if process.graph is not None and process.comm is not None:
-        process.comm.graphs.add(process.graph, process.rank)
+    process.end_graph()
     process.graph = OpenBlock()
     process.graph.add(text, line)
     return "graph"

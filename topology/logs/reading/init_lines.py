@@ -76,7 +76,8 @@ def on_comm(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
         return "init"
     known = log.pointed(process, match[1])
     if known is not None:
-        known[0].rank(known[1]).state = _STATES[verb]
+        seen = known[0].rank(known[1])
+        seen.state, seen.left = _STATES[verb], line
     return "end"
 
 
@@ -117,7 +118,9 @@ def _introduce(
     seen.bus_id = None if device[2] is None else bus_id(device[2].decode())
     seen.state = READY if complete else STARTED
     seen.line = seen.line or line
-    process.join(comm, rank)
+    if complete:
+        seen.ready = seen.ready or line
+    process.join(comm, rank, late=complete and known is None)
     if process.network is not None and comm.network is None:
         comm.network = process.network
 

@@ -139,6 +139,7 @@ WORDS: dict[bytes, str | Reader] = {
     b"Invalid": on_invalid,
     b"Using": on_network,
     b"Bootstrap": on_bootstrap,
+    b"NET": on_bootstrap,
     b"Bootstrap:": on_bootstrap,
     b"cudaDriverVersion": on_driver,
     b"hipDriverVersion": on_driver,

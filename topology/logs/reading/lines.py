@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol
 
+from ...model.budget import Budget
 from ...model.errors import GputopError
+from .prefix import MARK
 
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16384
 """Longest line in bytes; NCCL's own lines have a few KiB at most, and longer ones are cut."""
+LONGEST_DOCUMENT = 4 << 20
+"""Longest line in bytes that is a JSON document, such as an answer of RAS: they may have no line
+end at all."""
 LARGEST_LOG = 16 << 30
 """Unpacked bytes after which reading stops: a small compressed file can unpack to any size."""
 MOST_UNPACKED = 100
@@ -80,8 +85,15 @@ def _in_lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _pieces(source: Readable | Iterable[bytes]) -> Iterator[bytes]:
     read: Callable[[int], bytes] | None = getattr(source, "read", None)
     if read is None:
+        held: list[bytes] = []
+        size = 0
         for line in source:  # type: ignore[union-attr]
-            yield line if line.endswith(b"\n") else line + b"\n"
+            held += (line,) if line.endswith(b"\n") else (line, b"\n")
+            size += len(line)
+            if size > CHUNK_BYTES:  # what is done once a piece must not be done once a line
+                yield b"".join(held)
+                held, size = [], 0
+        yield b"".join(held)
         return
     zeros = 0
     while piece := read(CHUNK_BYTES):
@@ -132,6 +144,8 @@ class LineReader:
         self.bytes = 0
         self.shortened = 0
         """Lines longer than LONGEST_LINE."""
+        self.documents = False
+        """Some lines of the batch are documents longer than LONGEST_LINE."""
         self.open_end = False
         """The last line has no line end: the log may be cut there."""
         self.stopped = ""
@@ -143,6 +157,7 @@ class LineReader:
         """Whole lines without line ends, in order."""
         rest = b""
         skipping = False
+        budget = Budget("log")
         for chunk in self._chunks():
             self.bytes += len(chunk)
             if self._heard is not None:
@@ -159,7 +174,7 @@ class LineReader:
             else:
                 tail = rest + tail
             rest = tail
-            if len(rest) > LONGEST_LINE:
+            if len(rest) > _most(rest):
                 lines.append(rest)
                 rest = b""
                 skipping = True
@@ -167,9 +182,12 @@ class LineReader:
             if self.bytes > LARGEST_LOG:
                 self.stopped = "it is too large"
                 return
+            if budget.over:
+                self.stopped = budget.why
+                return
         if rest:
             self.open_end = True
-            yield [rest]
+            yield self._cut([rest])
 
     def _chunks(self) -> Iterator[bytes]:
         try:
@@ -180,10 +198,21 @@ class LineReader:
             self.stopped = f"{MOST_ZEROS >> 20} MiB of it are zeros in a row, as in a sparse file"
 
     def _cut(self, lines: list[bytes]) -> list[bytes]:
+        self.documents = False
         if max(map(len, lines), default=0) <= LONGEST_LINE:
             return lines
         return [self._short(line) if len(line) > LONGEST_LINE else line for line in lines]
 
     def _short(self, line: bytes) -> bytes:
+        most = _most(line)
+        self.documents = self.documents or most > LONGEST_LINE
+        if len(line) <= most:
+            return line
         self.shortened += 1
         return line[:LONGEST_LINE]
+
+
+def _most(line: bytes) -> int:
+    """How long a line may be; one that a container's log wraps in JSON is no document."""
+    document = line.startswith(b"{") and line.find(MARK, 0, LONGEST_LINE) < 0
+    return LONGEST_DOCUMENT if document else LONGEST_LINE

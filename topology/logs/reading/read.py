@@ -16,10 +16,10 @@ from .building import Blocks, Process
 from .foreign_lines import marked
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
-from .lines import LineReader, Readable
+from .lines import LONGEST_LINE, LineReader, Readable
 from .prefix import MARK, Heads, source_of, unfolded, unwrapped, without_colour
 from .signs import NONE, Signs
-from .unmarked import MOST_OPENINGS, Unmarked
+from .unmarked import MOST_OPENINGS, Unmarked, left_over
 
 _WORD_CACHE = 20_000
 
@@ -160,6 +160,7 @@ class _Reading:
         strays = Blocks()
         for process in log.processes():
             process.flush(strays)
+        versions = log.all_versions()
         if self._lines.open_end and log.cut == 0 and self._library_lines:
             log.cut = 1
         log.count_left_out()
@@ -169,7 +170,7 @@ class _Reading:
             log.more[f"rest of the log ({self._lines.stopped})"] = 1
         return LogReport(
             name=name,
-            versions=log.versions,
+            versions=versions,
             environment=log.variables(),
             communicators=tuple(comm.built() for comm in log.communicators()),
             notes=log.notes(),
@@ -183,8 +184,12 @@ class _Reading:
             cut=log.cut,
             unknown=log.unknown_notes(),
             openings=numbered(log.openings),
-            suspects=numbered(log.suspects),
+            context=numbered(log.context),
+            suspects=numbered(
+                log.suspects if log.suspects or self._library_lines else left_over(log.context)
+            ),
             progress=log.progress.built(),
+            milestones=log.milestones.built(),
             diagnostics=log.diagnostics.built(),
             busy=log.busy or (),
             systems=tuple(filter(None, (read_system(*block) for block in strays.items()))),
@@ -199,18 +204,22 @@ class _Reading:
         return read_pasted(data, name, self._kept.number) if data and self._kept else None
 
     def _read(self, lines: list[bytes]) -> None:
+        whole = None
+        if self._lines.documents:
+            # What is looked through for outputs of tools alone may be so long.
+            whole, lines = lines, [line[:LONGEST_LINE] for line in lines]
         chunk = Chunk(lines) if any(lines) else None
-        if chunk is not None and self._speaks(chunk):
+        if chunk is not None and self._speaks(chunk, whole):
             self._read_lines(chunk)
         else:
             self._log.kinds["elsewhere"] += len(lines)
         self._number += len(lines)
         self._before.passed(lines)
 
-    def _speaks(self, chunk: Chunk) -> bool:
+    def _speaks(self, chunk: Chunk, whole: list[bytes] | None) -> bool:
         """Whether any of the lines says something, as far as all of them together tell."""
         unmarked = self._unmarked
-        unmarked.learn(chunk.lines, chunk.different, self._number + 1)
+        unmarked.learn(whole or chunk.lines, chunk.different, self._number + 1)
         silent = chunk.unmarked and chunk.different.isdisjoint(unmarked.telling)
         quoted = len(self._log.openings) >= MOST_OPENINGS or chunk.blank
         return not (silent and quoted) or bool(unmarked.awaits)

@@ -4,16 +4,12 @@ import re
 
 import msgspec
 
-from ...model.versions import LibraryName
+from ...recorded.said_versions import library_version
 from ..report.communicator import Proof
 from ..report.text import plain
 from .building import Process
 from .gathering import GatheredLog
 
-_VERSION = re.compile(
-    rb"(N|R)CCL version ?:? ?(\d+\.\d+(?:\.\d+)?)[^\s+]*"
-    rb"(?:\+((?:cuda|hip)[\d.]+))?\S*(?: HEAD:\S*)?$"
-)
 _VARIABLE = re.compile(rb"((?:N|R)CCL_\w+) set (?:by environment )?to (.*)$")
 _RESET = re.compile(rb"reset to (?:-?\d+ by )?((?:N|R)CCL_\w+)=(.*)$")
 _REFUSED = re.compile(rb"Invalid value (.*) for ((?:N|R)CCL_\w+), using default (-?\d+)")
@@ -22,12 +18,10 @@ _INTEGER = re.compile(rb"-?\d+\.$")
 
 def on_version(log: GatheredLog, process: Process | None, text: bytes, line: int) -> str | None:
     """Read the library's version."""
-    match = _VERSION.search(text.rstrip())
-    if match is None:
+    named = library_version(text.decode("utf-8", "replace"))
+    if named is None:
         return None
-    library = LibraryName.NCCL if match[1] == b"N" else LibraryName.RCCL
-    version = plain(match[2], 20)
-    built = plain(match[3], 20) if match[3] else None
+    library, version, built = named.library, named.version, named.built_for
     old = log.versions
     if old.version is None or old.library is None:
         log.versions = msgspec.structs.replace(
@@ -98,8 +92,9 @@ def on_network(log: GatheredLog, process: Process, text: bytes, line: int) -> st
 
 
 def on_bootstrap(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Read `Bootstrap: Using eth0:192.0.2.2<0>`."""
+    """Read `Bootstrap: Using eth0:192.0.2.2<0>` and `NET : Using interface eth0:192.0.2.2<0>`."""
     _, found, rest = text.partition(b"Using ")
+    rest = rest.removeprefix(b"interface ")
     if found:
         log.speakers.began(process)
         if len(log.bootstrap) < 64:

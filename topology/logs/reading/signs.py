@@ -41,7 +41,22 @@ ABOUT = (
     b"SemLock", b"No space left", b"shared memory",
     b"DPC:", b"Fatal Python", b"Failed status", b"vllm", b"vLLM", b"sglang", b"joining collective",
     b"issing ranks", b"group info: ", b"ollective sequence number", b"ollective state: ",
-    b"ulprit rank", b"FR dumps", b"dump files from ranks", *VIA,
+    b"ixl", b"NIXL", b"DeepEP", b"process_vm_", b"mlx5 device", b"on-zero status",
+    b"ulprit rank", b"FR dumps", b"dump files from ranks", b"libibverbs", b"Signal: ", b"free()",
+    b"double free", b"nfini", b"vfio", b"VFIO", b"qemu", b"QEMU", b"IOMMU", b"SR-IOV", b"SRIOV",
+    b"sriov", b" pci 0000:", b"pcieport", b"lurm", b"munge", b"kubelet", b"docker", b"containerd",
+    b"podman", b"pptainer", b"jax", b"JAX", b"eep_speed", b"deepspeed", b"DeepSpeed", b"accelerate",
+    b"raylet", b"ray::", b"ray.", b"triton", b"Triton", b"nvcc", b"hipcc", b"ninja", b"SHARP",
+    b"sharp_", b"OFED", b"openibd", b"perftest", b"IB device", b"umad", b"opensm", b"GDRCopy",
+    b"gdrdrv", b"gdr_open", b"dcgm", b"DCGM", b"abric Manager", b"MPI", b"PMI", b"PMIx", b"psm2",
+    b"hfi1", b"modprobe", b"insmod", b"dpkg", b"irmware", b"Secure Boot", b"was rejected",
+    b"bnxt", b"ionic", b"MASTER_", b"RoCE", b"GLIBC", b"hsa_", b"hsa ", b"HSA", b"amd-smi", b"rocm",
+    b"amdsmi", b"AMDSMI", b"RSMI", b"rsmi", b"Xid", b"XID", b"LnkSta", b"Ray", b"tensorrt",
+    b"trtllm", b"TensorRT", b"Gloo", b"KV cache", b"Mooncake", b"mooncake", b"LMCache",
+    b"flash_attn", b"bitsandbytes", b"xformers", b"flashinfer", b"kernel module", b"shm",
+    b"kernel headers",
+    b"memlock", b"sys files", b"simpleP2P", b"CORRECTABLE", b"Temperature (S",
+    b"Verification error", b"oom_", b"gres", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

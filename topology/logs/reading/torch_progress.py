@@ -33,17 +33,21 @@ class TorchProgress:
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], RankProgress] = {}
         self._works: dict[int, RankProgress] = {}
+        self.left_out = 0
+        """Lines of further ranks."""
 
     def read(self, line: bytes, number: int) -> None:
         """Read one line, which holds one of MARKS."""
-        full = len(self._last) >= MAX_RANKS and len(self._works) >= MAX_RANKS
-        found = [] if full else _RANK.findall(line)
+        found = _RANK.findall(line)
         if not found:
             return
         group = plain(next((name for name, _ in found if name), b""), 20)
         rank = int(found[-1][1])
         last, work = _LAST.search(line), _WORK.search(line)
-        if last is not None and len(self._last) < MAX_RANKS:
+        if max(len(self._last), len(self._works)) >= MAX_RANKS:
+            new = rank not in self._works if last is None else (group, rank) not in self._last
+            self.left_out += new and (last or work) is not None
+        elif last is not None:
             self._last.setdefault(
                 (group, rank),
                 RankProgress(
@@ -55,7 +59,7 @@ class TorchProgress:
                     text=plain(line[found_at(line) :].strip()),
                 ),
             )
-        elif work is not None and len(self._works) < MAX_RANKS:
+        elif work is not None:
             self._works.setdefault(
                 rank,
                 RankProgress(

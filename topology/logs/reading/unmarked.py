@@ -2,8 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
+from ...model.severity import Word
 from ...recorded.kept import KeptText
+from ...recorded.said_versions import MARKS as VERSION_MARKS
+from ...recorded.said_versions import goes_on
 from ...recorded.sought import Sought, Vocabulary, lines_with
 from ..report.text import plain
 from .foreign_lines import LAST_WORDS, Said, said
@@ -14,14 +18,14 @@ from .setting_lines import on_version
 from .signs import ABOUT, VIA, Present, Signs
 from .torch_progress import MARKS
 
-_ABOUT = Sought(ABOUT)
+_ABOUT = Sought((*ABOUT, *VERSION_MARKS))
 _OWN = Signs(
     (
         LAST_WORDS.pattern.decode(), "NCCL (?:INFO|WARN|ATTN|DIAG) |CCL version",
         "ProcessGroupNCCL.*(?:imeout|xception|abort|got stuck|timed out)",
         "INFO NET|INFO Ring|INFO Channel|INFO Trees|INFO comm|INFO Using|INFO Cuda|INFO CUDA",
         "INFO rank|INFO Bootstrap|INFO NCCL_|INFO Launch|INFO Connected|WARN |INFO .*->",
-        *(re.escape(text.decode()) for text in (*VIA, *MARKS, *NAMES)),
+        *(re.escape(text.decode()) for text in (*VIA, *MARKS, *NAMES, *VERSION_MARKS)),
     )
 )  # fmt: skip
 """Where none of these matches there are neither last words nor a version, a head, progress or a
@@ -29,28 +33,71 @@ setting."""
 _SUSPECT = re.compile(
     rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
     rb"|Segmentation|[Hh]ang\b|[Ss]tuck|[Uu]nable to|[Cc]ould ?n(?:ot|'t)|[Cc]an(?:not|'t)|denied"
-    rb"|[Nn]ot (?:found|detected)|[Rr]efused|[Uu]nrecognized|[Uu]nknown symbol|corrupt"
+    rb"|[Nn]ot (?:found|detected|loaded|available|respond)|[Rr]efused|[Uu]nrecognized"
+    rb"|[Uu]nknown symbol|corrupt|[Rr]eject|[Mm]ismatch|No such|[Pp]anic"
+    rb"|[Ii]nsufficient|\b[Ii]nvalid\b|[Cc]rash|\bmissing\b"
 )
 _SUSPECTS = Sought(
     (
         b"rror", b"ERROR", b"ail", b"FATAL", b"Exception", b"bort", b"imed", b"imeout", b"TIMEOUT",
         b"illed", b"Segmentation", b"ang", b"tuck", b"nable to", b"ould", b"annot", b"an't",
         b"denied", b"ot found", b"ot detected", b"efused", b"nrecognized", b"nknown symbol",
-        b"corrupt",
+        b"corrupt", b"ot loaded", b"ot available", b"ot respond", b"eject",
+        b"ismatch", b"No such", b"anic", b"nsufficient", b"nvalid", b"rash", b"issing",
     )
 )  # fmt: skip
 """Each suspect holds one of these: to look for them is quicker."""
+_BARELY = re.compile(
+    rb"[Nn]ot (?:viable|permitted|initialized|enough|added|ready|allowed|present|active)"
+    rb"|\bNOT \w+|\bno [\w ]{2,30}(?:available|found|specified)|[Dd]isconnected"
+    rb"|requires? (?:a )?reset|[Rr]eset [Rr]equired|Code 43|\b[Dd]own\b"
+    rb"|\blost\b|\bdied\b|\bdegraded\b|\bdowngraded\b"
+    rb"|No [\w ]{2,30} (?:found|specified)"
+)
+"""Further words of failures, for texts of which nothing else is understood."""
+_WORLD = re.compile(
+    rb"(?i)nvidia|\bnv (?:files|driver)|amd|gpu|cuda|rocm|\bhip|infiniband|rdma|\bib_|mlx|[nr]ccl"
+    rb"|\bmpi|slurm|set the link layer|context for the device|\bpcie?\b|vfio|qemu|iommu|psm2|hfi1"
+    rb"|umad|ibwarn|ibpanic|\bcl[a-z]\w+ids\b|code 43|hostpci|\bxid\b|imex|compute-domain"
+    rb"|\bg?[bh][123]00\b|driver version|dcgm|host ?engine|torch|vllm|ggml|llama|\bjax|kernel:"
+)
+"""Words of texts that are about GPUs, their networks and jobs."""
 _HARMLESS = re.compile(
-    rb"(?:[Ee]rrors?|failures?|failed)\W{1,3}(?:0|none|None|no)\b"
+    rb"(?<!Assertion )(?:[Ee]rrors?|failures?|failed)\W{1,3}(?:0|none|None|no)\b"
     rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities|\b[Cc]orrected\b"
-    rb"|^\W*(?:\[\w+\]:)?\[W[ \d]"
+    rb"|^\W*(?:\[\w+\]:)?\[W[ \d]|^\W*I\d{4} \d\d:\d\d:\d\d\."
     rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) "
 )
-"""The words of failures in counts that are zero, in warnings and in advice."""
+"""The words of failures in counts that are zero, in remarks, in warnings and in advice."""
+CODED = (
+    b"return code", b"exit code", b"exitcode", b"Exit code", b"errno", b"Errno", b"libibverbs",
+    b"libfabric", b"Libfabric", b"ibv_", b"Signal ", b"signal ", b"SIGKILL", b"SIGSEGV", b"SIGABRT",
+    b"SIGBUS", b"SIGTERM", b"core dumped", b"Segmentation fault", b"Bus error", b"RC: -", b"rc=-",
+    b"ib_umad", b"uverbs", b"error: (-", b"ld.so", b"undefined symbol",
+    b"exit status", b"synd 0x", b"retry count", b"completion with error",
+    b"nixl_agent.cpp", b"nixl_listener.cpp", b"ucx_utils.cpp", b"ucx_backend.cpp",
+)  # fmt: skip
+"""What lines hold whose failure has a code or a mechanism, whatever they are about."""
+_CODED = Sought(CODED)
+_MISSING = re.compile(
+    rb"libibverbs: Warning|(?:exit|return) ?(?:code|status) *[:=(]? *\(?-?[1-9]|ib_umad module"
+    rb"|\bsynd 0x|[Rr]etry count(?:er)? exceeded|completion with error"
+    rb"|^\W*E\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (?:nixl|ucx)_\w+\.cpp:"
+)
+"""Failures that call themselves warnings or have no word of a failure."""
+_DATA = re.compile(rb"\s*[\[{]+\s*\"(?!.{0,300}\"(?:msg|message|log|level|error)\" ?:)")
+"""A document of JSON that is no entry of a log."""
 _FRAME = re.compile(rb"^\W*(?:\[?\w+\]?: *)?(?:File \"|frame #\d)")
 """A place in a trace: its path may hold the same words."""
-MOST_SUSPECTS = 5
+_REMARK = re.compile(
+    rb"\bUCX  (?:DIAG|INFO|DEBUG|TRACE|REQ|DATA) |\bNVSHMEM (?:INFO|TRACE) "
+    rb"|^\W*libfabric:.{0,200}<(?:info|debug|trace)>"
+)
+"""What other libraries say of their own work: it may hold all words of failures."""
+MOST_SUSPECTS = 8
 MOST_OPENINGS = 3
+MOST_CONTEXT = 200
+"""Lines of other programs that are kept as they are."""
 MOST_REMEMBERED = 4 << 20
 """Bytes of the lines that are remembered at most, beside those of the newest text."""
 MOST_NEW = 0.75
@@ -58,6 +105,15 @@ MOST_NEW = 0.75
 PAUSE = 16
 OVERHEAD = 100
 """Bytes that a line takes beside its own."""
+
+
+class Awaited(Word):
+    """What the line before leaves to the next one."""
+
+    ERROR = "error"
+    """It ends in "Last error:"."""
+    VERSION = "version"
+    """It ends where a version should stand."""
 
 
 class Unmarked:
@@ -82,16 +138,28 @@ class Unmarked:
         self._size = 0
         self._pause = 0
         """For how many texts no line is remembered: those before had few lines in common."""
-        self.awaits = False
-        """The line before ended in "Last error:", so the next one says what it is."""
+        self.awaits: Awaited | None = None
+        self._open = ""
+        """The line before, where it ends where a version should stand."""
 
     def learn(self, lines: list[bytes], others: set[bytes], first: int) -> None:
-        """Take the next lines of a text, of which the first has a number, and `others` no head."""
+        """Take the next lines of a text, of which the first has a number, and `others` no head.
+
+        The lines may be longer than `others`, which are cut.
+        """
         kept = self._kept
         if kept is not None and kept.goes_on:
             self._forget()  # its lines may be of an output, which may come again
         new = self._new(others)
         words = Vocabulary(b"\n".join(new))
+        self._log.milestones.read(lines, words, first)
+        if len(self._log.context) < MOST_CONTEXT:
+            told = (
+                (number, line[:300])
+                for number, line in enumerate(lines, first)
+                if line.strip() and MARK not in line
+            )
+            self._log.context += islice(told, MOST_CONTEXT - len(self._log.context))
         if kept is not None:
             kept.offer(lines, first, words)
         self._remember(new, words)
@@ -114,14 +182,16 @@ class Unmarked:
 
     def _remember(self, lines: set[bytes], words: Vocabulary) -> None:
         """Find out which lines may say something; `words` are theirs."""
-        about = _ABOUT.found(words)
+        wanted = len(self._log.suspects) < MOST_SUSPECTS
+        coded = _CODED.found(words) if wanted else []
+        about = [*_ABOUT.found(words), *coded]
         told: dict[bytes, None] = {}
         present: Present = {}
         if about:
             present = self._signs.present(words)
             told.update(dict.fromkeys((*present, *_OWN.present(words))))
             if len(self._log.suspects) < MOST_SUSPECTS:
-                told.update(dict.fromkeys(_SUSPECTS.found(words)))
+                told.update(dict.fromkeys((*_SUSPECTS.found(words), *coded)))
         self._size += len(words.text) + OVERHEAD * len(lines)
         for one, patterns in present.items():
             known = self._present.setdefault(one, [])
@@ -141,17 +211,19 @@ class Unmarked:
         log = self._log
         said, excerpt = self._understood.get(raw) or self._understand(raw)
         text = said.text
-        awaited, self.awaits = self.awaits, False
+        awaited, self.awaits = self.awaits, None
         if awaited and not text.strip():
-            self.awaits = True
+            self.awaits = awaited
             return 0
+        if said.names_versions or awaited is Awaited.VERSION:
+            self._versions(plain(text, 400), number, awaited)
         if said.progress:
             log.progress.read(text, number)
         if said.version is not None and on_version(log, None, said.version, number) is not None:
             log.kinds["version"] += 1
             return 1
-        if said.last_words or awaited:
-            self.awaits = said.ends_open
+        if said.last_words or awaited is Awaited.ERROR:
+            self.awaits = Awaited.ERROR if said.ends_open else self.awaits
             log.note("OTHER", None, text if excerpt is None else excerpt, number)
             log.kinds["framework"] += 1
             if said.its_version is not None and log.versions.version is None:
@@ -166,11 +238,20 @@ class Unmarked:
             log.note("OTHER", None, excerpt, number)
             log.kinds["sign"] += 1
             return 0
+        if said.names_versions and text.strip() and len(log.openings) < MOST_OPENINGS:
+            log.openings.append((number, text[:1600]))
         wanted = len(log.suspects) < MOST_SUSPECTS
         if wanted and _looks_wrong(text):
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
+
+    def _versions(self, text: str, number: int, awaited: Awaited | None) -> None:
+        """Keep the versions of a line; where it ends before one, the next line is read with it."""
+        whole = f"{self._open} {text.lstrip()}" if awaited is Awaited.VERSION else text
+        self._log.say(whole, number)
+        if goes_on(text):
+            self.awaits, self._open = Awaited.VERSION, text
 
     def diagnosis(self, raw: bytes, at: int, number: int) -> int:
         """Read a line of the library's own diagnostics, whose mark is at a place; always 1."""
@@ -189,15 +270,31 @@ class Unmarked:
         if signs is None:
             here = self._present.items()
             signs = [sign for one, found in here if line.text.find(one) >= 0 for sign in found]
-        excerpt = self._signs.excerpt(line.text, signs) if signs else None
+        tells = bool(signs) and not _REMARK.search(line.text)
+        excerpt = self._signs.excerpt(line.text, signs) if tells else None
         found = line, None if excerpt is None else excerpt.encode()
         if known:
             self._understood[raw] = found
         return found
 
 
+def left_over(context: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Of the first lines those that speak of a failure, in a text about our devices or jobs."""
+    if not any(_WORLD.search(text) for _, text in context):
+        return []
+    found = (
+        (number, text)
+        for number, text in context
+        if _looks_wrong(text) or (_BARELY.search(text) and not _HARMLESS.search(text))
+    )
+    return list(islice(found, MOST_SUSPECTS))
+
+
 def _looks_wrong(text: bytes) -> bool:
-    return bool(_SUSPECT.search(text)) and not (_FRAME.search(text) or _HARMLESS.search(text))
+    coded = _MISSING.search(text) is not None
+    said = coded or (_SUSPECT.search(text) is not None and not _HARMLESS.search(text))
+    dull = _FRAME.search(text) or _REMARK.search(text) or _DATA.match(text)
+    return said and not dull
 
 
 def _holds(line: bytes, marks: Iterable[bytes]) -> bool:

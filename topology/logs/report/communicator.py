@@ -44,6 +44,10 @@ class RankSeen(msgspec.Struct, kw_only=True):
     """Duration of the initialisation."""
     line: int | None = None
     """The line that introduces it."""
+    ready: int | None = None
+    """The first line that says that it is ready."""
+    left: int | None = None
+    """The line that says that it destroyed or aborted the communicator."""
 
 
 class Transport(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,13 +241,20 @@ class Communicator(msgspec.Struct, frozen=True, kw_only=True):
 
     def labels(self, src: int, dst: int) -> tuple[str, ...]:
         """The labels of an ordered pair, each once; those of rings and trees come first."""
+        return self.all_labels((src, dst)).get((src, dst), ())
+
+    def all_labels(self, *only: tuple[int, int]) -> dict[tuple[int, int], tuple[str, ...]]:
+        """The same of every ordered pair, or of these; one pass, as there may be many pairs."""
         found = [
             transport
             for transport in self.transports
-            if (transport.src, transport.dst) == (src, dst)
+            if not only or (transport.src, transport.dst) in only
         ]
         found.sort(key=lambda transport: (transport.connection, transport.line))
-        return tuple(dict.fromkeys(transport.label for transport in found))
+        labels: dict[tuple[int, int], dict[str, None]] = {}
+        for transport in found:
+            labels.setdefault((transport.src, transport.dst), {})[transport.label] = None
+        return {pair: tuple(labels[pair]) for pair in sorted(labels)}
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ import msgspec
 from ...model.severity import Word
 from ...model.versions import LibraryName
 from ...recorded.pasted import PastedText
+from ...recorded.said_versions import SaidVersion
 from .communicator import Communicator, LoggedSystem, Proof
+from .milestones import Reached
 from .own_diagnostics import OwnDiagnostics
 
 
@@ -94,6 +96,8 @@ class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[Proof, ...] = ()
     """Further versions in the same log, of ranks that run another one."""
     line: int | None = None
+    beside: tuple[SaidVersion, ...] | None = None
+    """What lines of the text say of other products: drivers, frameworks, plugins."""
 
 
 class LogReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +126,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Examples of lines in unknown forms, a few of each form."""
     openings: tuple[LogNote, ...] = ()
     """The first lines that speak of nothing known."""
+    context: tuple[LogNote, ...] = ()
+    """The first lines of other programs, shells and settings, as they read."""
     suspects: tuple[LogNote, ...] = ()
     """The first lines without the library's head that speak of a failure in unknown words."""
     progress: tuple[RankProgress, ...] = ()
@@ -130,6 +136,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Reports of NCCL's own diagnostics."""
     busy: tuple[LogNote, ...] = ()
     """Work that had not ended when the first collective's time was over: loading, saving."""
+    milestones: tuple[Reached, ...] = ()
+    """How far programs say that their runs came."""
     systems: tuple[LoggedSystem, ...] = ()
     """System blocks of processes that name no communicator in this text."""
     pasted: PastedText | None = None

@@ -23,7 +23,6 @@ class NodeCommunicator(msgspec.Struct, frozen=True, kw_only=True):
     """Place of each GPU that takes part -> rank."""
     addresses: dict[str, str]
     """Bus id as the XML writes it -> address as the node has it."""
-    assumptions: tuple[str, ...] = ()
 
 
 def address_of(bus: str) -> str:
@@ -35,33 +34,39 @@ def address_of(bus: str) -> str:
     return f"{domain:04x}:{number:02x}:{device:02x}.{function:x}"
 
 
-def communicator(
-    root: Element, machine: Machine, settings: Settings, gpus: Sequence[str] | None = None
-) -> NodeCommunicator:
-    """Choose the GPUs named by PCI address, or all that CUDA_VISIBLE_DEVICES leaves visible.
+def chosen(
+    machine: Machine, settings: Settings, gpus: Sequence[str] | None, assumptions: list[str]
+) -> tuple[str, ...] | None:
+    """The GPUs named by PCI address, or those that CUDA_VISIBLE_DEVICES leaves; None for all.
 
-    A selection is numbered anew in the order of the ranks it had.
+    The order in which they are named is that of their ranks. Adds to `assumptions`.
     """
+    if gpus is None:
+        left = left_visible(machine, settings, assumptions)
+        return None if left is None else tuple(dict.fromkeys(left))
+    known = {gpu.address for gpu in machine.gpus}
+    return tuple(dict.fromkeys(gpu if gpu in known else address_of(gpu) for gpu in gpus))
+
+
+def communicator(
+    root: Element, machine: Machine, gpus: Sequence[str] | None = None
+) -> NodeCommunicator:
+    """The ranks of a topology: all of them, or the chosen GPUs in that order."""
     given = {bus_id(gpu): gpu.address for gpu in machine.gpus}
     found = {bus: address_of(bus) for (_, bus), _ in gpus_of(root)}
     addresses = {bus: given.get(address, address) for bus, address in found.items()}
     ranks = ranks_of(root)
-    assumptions: list[str] = []
-    known = set(given.values())
-    chosen = None
     if gpus is not None:
-        chosen = {gpu if gpu in known else address_of(gpu) for gpu in gpus}
-    if chosen is None:
-        chosen = left_visible(machine, settings, assumptions)
-    if chosen is not None:
-        kept = [place for place, _ in sorted(ranks.items(), key=lambda item: item[1])]
-        kept = [place for place in kept if addresses[place[1]] in chosen]
+        turns = {address: turn for turn, address in enumerate(gpus)}
+        hosts = list(dict.fromkeys(host for host, _ in sorted(ranks, key=ranks.__getitem__)))
+        kept = [place for place in ranks if addresses[place[1]] in turns]
+        kept.sort(key=lambda place: (hosts.index(place[0]), turns[addresses[place[1]]]))
         ranks = {place: rank for rank, place in enumerate(kept)}
-    return NodeCommunicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
+    return NodeCommunicator(ranks=ranks, addresses=addresses)
 
 
-def left_visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
-    """Addresses that lists of visible devices leave; None when none is set.
+def left_visible(machine: Machine, settings: Settings, assumptions: list[str]) -> list[str] | None:
+    """Addresses that lists of visible devices leave, in their order; None when none is set.
 
     Adds to `assumptions` what it takes for granted.
     """
@@ -80,27 +85,26 @@ def left_visible(machine: Machine, settings: Settings, assumptions: list[str]) -
             continue
         if len({gpu.name for gpu in left}) > 1:
             assumptions.append(f"{name} counts GPUs {order} may differ")
-        kept = _listed(text, left)
-        left, said = [gpu for gpu in left if gpu.address in kept], True
-    return {gpu.address for gpu in left} if said else None
+        left, said = _listed(text, left), True
+    return [gpu.address for gpu in left] if said else None
 
 
-def _listed(text: str, gpus: Sequence[Gpu]) -> set[str]:
-    """GPUs of a list; the first entry that names none ends it, as in CUDA."""
-    found: list[str] = []
+def _listed(text: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+    """GPUs of a list in its order; the first entry that names none ends it, as in CUDA."""
+    found: dict[str, None] = {}
     for word in text.split(","):
         word = word.strip()
         if word.isascii() and word.isdigit():
             index = int(word[:9])
             if index >= len(gpus) or gpus[index].address in found:
                 break
-            found.append(gpus[index].address)
+            found[gpus[index].address] = None
             continue
         match = next((g for g in gpus if word and _is_named(word.lower(), g)), None)
         if match is None or (match.address in found and not word.startswith("MIG-")):
             break
-        found.append(match.address)
-    return set(found)
+        found[match.address] = None
+    return [gpu for address in found for gpu in gpus if gpu.address == address]
 
 
 def _is_named(word: str, gpu: Gpu) -> bool:

@@ -7,12 +7,14 @@ from typing import NamedTuple
 from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
 from ..settings import Settings
+from ..system.networks import Network, nets_of, network_of, reported
 from ..system.prepared import PreparedSystem
-from ..system.ranks import Place
+from ..system.ranks import Place, ranks_of
+from ..system.trimmed import trimmed
 from ..versions import Version
 from ..xml.base import Base, base_topology
 from ..xml.detect import detect
-from .communicator import NodeCommunicator, communicator
+from .communicator import NodeCommunicator, chosen, communicator
 from .distances import Distances
 from .reuse import derived
 from .untuned import Key, TrackedSettings, UntunedDecision
@@ -24,10 +26,11 @@ class RankedTopology(NamedTuple):
     """The topology of a node and who takes part."""
 
     root: Element
-    """The XML that the snapshot came from, else the XML that the library would detect."""
+    """The XML that the snapshot came from, else the XML that the library would detect; without
+    what the communicator does not take."""
     group: NodeCommunicator
-    assumptions: tuple[str | None, ...]
-    """Of the topology."""
+    network: Network
+    assumptions: tuple[str, ...]
     asked: Mapping[str, str | None]
     """The variables that were asked for on the way."""
 
@@ -40,20 +43,29 @@ class LentSystem(NamedTuple):
 
 
 def ranked_topology(
-    snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None
+    snapshot: NodeSnapshot,
+    values: Mapping[str, str],
+    version: Version,
+    gpus: Sequence[str] | None,
 ) -> RankedTopology:
     """Read or detect the topology."""
     settings = TrackedSettings(values)
-    known = snapshot.machine.nccl_topology
-    remarks: tuple[str | None, ...] = ()
+    machine = snapshot.machine
+    known = machine.nccl_topology
+    remarks: list[str] = []
+    wanted = chosen(machine, settings, gpus, remarks)
     if known is not None and known.has("gpu"):
         root = known
     else:
         base = Base(known) if known is not None else base_topology(snapshot, settings)
-        found = detect(snapshot.machine, settings, base.element)
-        root, remarks = found.element, (base.remark, *found.assumptions)
-    group = communicator(root, snapshot.machine, settings, gpus)
-    return RankedTopology(root, group, remarks, settings.asked)
+        found = detect(machine, settings, base.element, wanted if version.fuses else None)
+        root, remarks = found.element, [*filter(None, [base.remark]), *found.assumptions, *remarks]
+    group = communicator(root, machine, wanted)
+    network = network_of(root, settings)
+    nets = reported(root, network, settings)
+    if group.ranks and (len(nets) < len(nets_of(root)) or group.ranks != ranks_of(root)):
+        root = trimmed(root, group.ranks, nets, fuses=version.fuses)
+    return RankedTopology(root, group, network, tuple(remarks), settings.asked)
 
 
 class PredictionCache:
@@ -81,12 +93,16 @@ class PredictionCache:
         self._decisions = ((key, asked, untuned), *self._decisions[: DECISIONS - 1])
 
     def topology(
-        self, snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None
+        self,
+        snapshot: NodeSnapshot,
+        values: Mapping[str, str],
+        version: Version,
+        gpus: Sequence[str] | None,
     ) -> RankedTopology:
         """The topology of before, if all variables that it asked for have the values of then."""
         found = self._topology
         if found is None or any(values.get(name) != value for name, value in found.asked.items()):
-            found = self._topology = ranked_topology(snapshot, values, gpus)
+            found = self._topology = ranked_topology(snapshot, values, version, gpus)
         return found
 
     def lend(

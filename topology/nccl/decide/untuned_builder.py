@@ -20,9 +20,9 @@ from ..system.build import TooManyError
 from ..system.compute import Computed
 from ..system.domains import views
 from ..system.limits import too_large
-from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
+from ..system.networks import nets_of, with_socket_nic
 from ..system.peers import Grant, Grants
-from ..versions import Version, asked_for, preferred, version_for
+from ..versions import Version, asked_for, preferred, taken_for, version_for
 from ..xml.bus import NO_TREE
 from .distances import Distances
 from .domain import Domain
@@ -79,26 +79,28 @@ class UntunedBuilder:
             self.version, self.asked = library, f"{library.library}-{library.number}"
         else:
             machine = snapshot.machine
-            named = (asked_for(library, machine), None) if library else None
-            self.asked, guess = named or preferred(machine)
+            if library:
+                self.asked = asked_for(library, machine)
+                guess = taken_for(library, self.asked)
+            else:
+                self.asked, guess = preferred(machine)
             self.version, near = version_for(self.asked)
-        self._assume(guess, near, remark)
+        self._assume(guess, near, self.version.beside, remark)
         file = snapshot.machine.nccl_topology
         if file is not None and (why := too_large(file, self.version)):
             raise self._refused(why)
         self.cache = cache
         make = ranked_topology if cache is None else cache.topology
-        topology = make(snapshot, settings.values, gpus)
+        topology = make(snapshot, settings.values, self.version, gpus)
         settings.asked.update(topology.asked)
         self._assume(*topology.assumptions)
         self.root, self.group = topology.root, topology.group
         left_out = remarks(snapshot.machine.gpus)
-        self._assume(*self.group.assumptions, mig_remark(snapshot), *left_out)
+        self._assume(mig_remark(snapshot), *left_out)
         if not self.group.ranks:
             raise NoGpusError("; ".join(("no GPU takes part", *left_out)))
         self.grants: Grants = grants_of(snapshot, self.group.addresses, settings)
-        self.network: Network = network_of(self.root, settings)
-        self.root = without_other_nics(self.root, self.network)
+        self.network = topology.network
         self.nic_assumed = False
         self.lent: LentSystem | None = None
 

@@ -112,13 +112,11 @@ def exchanged(nodes: Sequence[JobNode], version: Version, channels: int) -> froz
     )
 
 
-def rings(
-    nodes: Sequence[JobNode], version: Version, spread: Sequence[tuple[int, ...]]
-) -> list[HostRing]:
-    """One ring for each searched channel; `spread`: the channels that run on each of them."""
-    others = exchanged(nodes, version, len(spread))
+def rings(nodes: Sequence[JobNode], version: Version, spread: Spread) -> list[HostRing]:
+    """One ring for each searched channel, and each copy of one that takes other NICs."""
+    others = exchanged(nodes, version, spread.searched)
     found = []
-    for channel, channels in enumerate(spread):
+    for (channel, nics), channels in spread.of_rings().items():
         stops = []
         for place, node in enumerate(nodes):
             ring = _graph(node, "ring")
@@ -126,33 +124,29 @@ def rings(
             stops.append(
                 RingStop(
                     node=place,
-                    receives=node.port(ring, channel, order[0], sends=False),
-                    sends=node.port(ring, channel, order[-1], sends=True),
+                    receives=node.port(ring, nics, order[0], sends=False),
+                    sends=node.port(ring, nics, order[-1], sends=True),
                     ranks=tuple([node.rank(rank) for rank in order]),
                 )
             )
-        if channels:
-            found.append(HostRing(channels=channels, stops=tuple(stops)))
+        found.append(HostRing(channels=channels, stops=tuple(stops)))
     return found
 
 
-def trees(
-    nodes: Sequence[JobNode], spreads: tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]
-) -> list[HostTree]:
-    """Two trees for each searched channel; `spreads`: the channels of each, tree by tree."""
+def trees(nodes: Sequence[JobNode], spread: Spread) -> list[HostTree]:
+    """Two trees for each searched channel, and for each copy of one that takes other NICs."""
     found = []
-    for both, spread in zip(double_tree(len(nodes)), spreads, strict=True):
-        for channel, channels in enumerate(spread):
-            if channels:
-                places = tuple(
-                    _tree_place(nodes, place, both[place], channel) for place in range(len(nodes))
-                )
-                found.append(HostTree(channels=channels, places=places))
+    for which, both in enumerate(double_tree(len(nodes))):
+        for ways, channels in spread.of_trees(which).items():
+            places = tuple(
+                _tree_place(nodes, place, both[place], *ways) for place in range(len(nodes))
+            )
+            found.append(HostTree(channels=channels, places=places))
     return found
 
 
 def _tree_place(
-    nodes: Sequence[JobNode], number: int, place: TreePosition, channel: int
+    nodes: Sequence[JobNode], number: int, place: TreePosition, channel: int, nics: int
 ) -> TreePlace:
     node = nodes[number]
     tree = _graph(node, "tree")
@@ -168,8 +162,8 @@ def _tree_place(
         children=tuple(child for child, _ in down),
         up=None
         if place.parent == NONE
-        else node.port(tree, channel, node.up_rank(tree, channel), sends=True),
-        down=tuple(node.port(tree, channel, rank, sends=True) for _, rank in down),
+        else node.port(tree, nics, node.up_rank(tree, channel), sends=True),
+        down=tuple(node.port(tree, nics, rank, sends=True) for _, rank in down),
     )
 
 
@@ -233,7 +227,8 @@ def predict_hosts(
     decisions = {frozenset[str](): untuned}
     for names in dict.fromkeys(lacking.values()):
         # Each is a snapshot of its own, and would take the place of one that is asked for again.
-        decisions[names] = untuned_of(without_nics(snapshot, names), settings, library, gpus, hosts)
+        lacks = without_nics(snapshot, names, fuses=untuned.version.fuses)
+        decisions[names] = untuned_of(lacks, settings, library, gpus, hosts)
     made = _EqualHosts(decisions, lacking, hosts, settings)
     assumed = (*made.assumptions(), *_linked(snapshot), *whole.assumptions)
     return made.result(whole, alone.views, tuple(missing), assumed)
@@ -329,8 +324,8 @@ class _EqualHosts:
         total = 2 * searched if timing.coll_channels is None else timing.coll_channels
         kept = total if comm is None else min(total, kept_channels(comm))
         spread = Spread(searched, total, kept)
-        ring_list = rings(nodes, untuned.version, spread.of_rings())
-        tree_list = trees(nodes, (spread.of_trees(0), spread.of_trees(1)))
+        ring_list = rings(nodes, untuned.version, spread)
+        tree_list = trees(nodes, spread)
         largest = timing.choices[-1] if timing.choices else None
         ring = merged.ring
         ring_gbs = 0.0 if ring is None else round(searched * ring.bw_inter, 3)

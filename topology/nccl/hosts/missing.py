@@ -7,6 +7,9 @@ import msgspec
 from ...model.element import Element
 from ...model.errors import GputopError
 from ...model.snapshot import NodeSnapshot
+from ..system.networks import nets_of
+from ..system.ranks import ranks_of
+from ..system.trimmed import trimmed
 
 
 class UnknownNicError(GputopError, ValueError):
@@ -28,11 +31,11 @@ def lacking_nics(
     return found
 
 
-def without_nics(snapshot: NodeSnapshot, names: frozenset[str]) -> NodeSnapshot:
+def without_nics(snapshot: NodeSnapshot, names: frozenset[str], *, fuses: bool) -> NodeSnapshot:
     """The same node when its library does not find these NICs: a port is down, a driver gone.
 
     An adapter goes with its interfaces. The others keep their names, as the kernel's do; the
-    library's numbers close up.
+    library's numbers close up. `fuses`: see `trimmed`.
     """
     machine = snapshot.machine
     adapters = [adapter for adapter in machine.rdma if adapter.name in names]
@@ -44,15 +47,23 @@ def without_nics(snapshot: NodeSnapshot, names: frozenset[str]) -> NodeSnapshot:
             machine,
             rdma=tuple(adapter for adapter in machine.rdma if adapter.name not in names),
             interfaces=tuple(one for one in machine.interfaces if one.name not in gone),
-            nccl_topology=None if topology is None else _without(topology, names),
+            nccl_topology=None if topology is None else _without(topology, names, fuses=fuses),
         ),
     )
 
 
-def _without(element: Element, names: frozenset[str]) -> Element:
-    """The XML without the `net` elements of these names; a card that is left empty stays."""
+def _without(topology: Element, names: frozenset[str], *, fuses: bool) -> Element:
+    """The XML without the `net` elements of these names."""
+    if not topology.has("gpu"):
+        return _left(topology, names)
+    kept = [net for net in nets_of(topology) if _name(net) not in names]
+    return trimmed(topology, ranks_of(topology), kept, fuses=fuses)
+
+
+def _left(element: Element, names: frozenset[str]) -> Element:
+    """The same of a file that detection completes, and cleans up."""
     kept = tuple(
-        _without(child, names)
+        _left(child, names)
         for child in element.children
         if not (child.tag == "net" and _name(child) in names)
     )

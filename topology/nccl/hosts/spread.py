@@ -2,12 +2,16 @@
 
 from ..prediction import AlgorithmChoice
 
+Runs = dict[tuple[int, int], tuple[int, ...]]
+"""(searched channel whose GPUs, searched channel whose NICs) -> the channels that use these."""
+
 
 class Spread:
     """Which channels run on which searched one (graph/connect.cc:ncclTopoPostset).
 
     All searched ones are there twice, the second time with the second tree. What is more than
-    these, or than `kept` of them, are copies from the first on.
+    these, or than `kept` of them, are copies from the first on. A copy takes the NICs by its own
+    number (graph/search.cc:ncclTopoGetNetDev).
     """
 
     def __init__(self, searched: int, total: int, kept: int) -> None:
@@ -15,21 +19,22 @@ class Spread:
         twice = max(1, 2 * searched)
         self._sources = [channel % max(1, kept) % twice for channel in range(total)]
 
-    def of_rings(self) -> list[tuple[int, ...]]:
+    def of_rings(self) -> Runs:
         """The channels on each ring."""
-        count = self.searched
-        return [
-            tuple(at for at, source in enumerate(self._sources) if source % count == channel)
-            for channel in range(count)
-        ]
+        return self._runs(range(2 * self.searched))
 
-    def of_trees(self, which: int) -> list[tuple[int, ...]]:
+    def of_trees(self, which: int) -> Runs:
         """The channels on each tree, the first or the second one."""
-        wanted = [channel + which * self.searched for channel in range(self.searched)]
-        return [
-            tuple(at for at, source in enumerate(self._sources) if source == channel)
-            for channel in wanted
-        ]
+        first = which * self.searched
+        return self._runs(range(first, first + self.searched))
+
+    def _runs(self, sources: range) -> Runs:
+        found: dict[tuple[int, int], list[int]] = {}
+        for at, source in enumerate(self._sources):
+            if source in sources:
+                key = source % self.searched, at % self.searched
+                found.setdefault(key, []).append(at)
+        return {key: tuple(channels) for key, channels in found.items()}
 
 
 def bus_gbs(choice: AlgorithmChoice, ranks: int) -> float:

@@ -373,7 +373,9 @@ class _Search:
 
     def graphs(self, *, nvls: bool) -> Graphs:
         most = self.space.version.max_channels // 2
-        if self.space.rccl and not self.space.system.inter and is_rome_like(self.space.system):
+        space = self.space
+        alone = space.rccl and not space.system.inter
+        if alone and is_rome_like(space.system, self.version, space.settings):
             most = MOST_ON_ROME
         ring = self.find(GraphDraft(RING, least=1, most=most))
         thin = self.space.version.thin_trees and bool(self.space.nets)

@@ -8,6 +8,7 @@ import msgspec
 
 from ...toml import tomllib
 from ..nodes import CPU, GPU, NET, NVLINK, PathType, System, SystemNode
+from ..settings import Settings
 from ..system.constants import nvlink_gbs
 from ..versions import Version
 
@@ -78,10 +79,7 @@ def shape_of(system: System, version: Version) -> RcclShape:
     gpus = sorted(system.nodes[GPU], key=lambda gpu: gpu.dev)
     nets = sorted(system.nodes[NET], key=lambda net: net.dev)
     cpus = system.nodes[CPU]
-    if version.linked_by_path:
-        links = tuple(_paths(gpu, gpus, version) for gpu in gpus)
-    else:
-        links = tuple(_links(gpu, len(gpus), version) for gpu in gpus)
+    links = _linked(gpus, version)
     numa = [cpus[_nearest(gpu)].ident for gpu in gpus]
     nic_numa = [cpus[_nearest(net)].ident for net in nets]
     order = sorted(cpu.ident for cpu in cpus)
@@ -101,6 +99,13 @@ def shape_of(system: System, version: Version) -> RcclShape:
         directly=all(gpu.paths[CPU][_nearest(gpu)].hops <= 2 for gpu in gpus),
         near_alike=version.near_nics_alike,
     )
+
+
+def _linked(gpus: list[SystemNode], version: Version) -> tuple[tuple[int, ...], ...]:
+    """Count xGMI links between GPUs that are in the order of device numbers."""
+    if version.linked_by_path:
+        return tuple(_paths(gpu, gpus, version) for gpu in gpus)
+    return tuple(_links(gpu, len(gpus), version) for gpu in gpus)
 
 
 def _links(gpu: SystemNode, count: int, version: Version) -> tuple[int, ...]:
@@ -133,11 +138,20 @@ def _nearest(node: SystemNode) -> int:
     return hops.index(min(hops))
 
 
-def is_rome_like(system: System) -> bool:
-    """Up to eight GPUs, more than four, with xGMI: RCCL limits its search there (parseRome4P2H)."""
-    gpus = system.nodes[GPU]
-    linked = any(link.kind is NVLINK for gpu in gpus for link in gpu.links)
-    return 4 < len(gpus) <= 8 and linked
+def is_asked(settings: Settings) -> bool:
+    """Whether RCCL looks at its models at all (search.cc:ncclTopoCompute)."""
+    own = settings.text("NCCL_RINGS") or settings.text("RCCL_TREES")
+    return not own and not settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0)
+
+
+def is_rome_like(system: System, version: Version, settings: Settings) -> bool:
+    """Up to eight GPUs, more than four, with xGMI: RCCL limits its search there (parseRome4P2H).
+
+    It finds that out while it looks for a model, and never where it looks for none.
+    """
+    gpus = sorted(system.nodes[GPU], key=lambda gpu: gpu.dev)
+    sized = 4 < len(gpus) <= 8 and is_asked(settings)
+    return sized and any(map(any, _linked(gpus, version)))
 
 
 def shape_words(system: System, version: Version) -> str:

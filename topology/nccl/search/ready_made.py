@@ -10,7 +10,7 @@ from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..system.nets import LocalNets
 from ..versions import Version
-from .rccl_models import RcclModel, shape_of
+from .rccl_models import RcclModel, is_asked, shape_of
 from .recognition import match
 from .version import search_version
 
@@ -54,9 +54,7 @@ def ready_made(
 
     `total_gbs`: the widest sum of links of any GPU, which the rings share.
     """
-    if not version.is_rccl or settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
-        return None
-    if settings.text("NCCL_RINGS") or settings.text("RCCL_TREES"):
+    if not version.is_rccl or not is_asked(settings):
         return None
     rings = _chordal(system)
     count = len(CHORDAL_RINGS)

@@ -52,6 +52,6 @@ def base_topology(snapshot: NodeSnapshot, settings: Settings, default: str = DEF
 def _content(path: Path) -> bytes:
     # A pipe or device never ends.
     if not path.is_file():
-        raise FormatError("not a plain file" if path.exists() else "no such file")
+        raise FormatError("not a regular file" if path.exists() else "no such file")
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)

@@ -106,6 +106,8 @@ class AmdsmiReader:
             if not rounds.quick:
                 device.answers = ask(_SETTINGS)
         rounds.end()
+        if self.thorough:
+            self._devices.confirm(library)
         return self._answers(devices)
 
     def so_far(self) -> Raw:

@@ -13,7 +13,7 @@ from ..files.field_reader import Missing
 from ..files.library_answers import LibraryDialect, Path, is_whole, wrong_shape
 
 TEXT_LIMIT = 256
-_NOTHING = {"", "n/a", "none", "unknown", "not supported"}
+NOTHING = {"", "n/a", "none", "unknown", "not supported"}
 _UNKNOWN_NUMBERS = {0xFFFF, 0xFFFFFFFF}
 """All ones of 16 and 32 bits; the binding turns most of them into "N/A"."""
 _UNKNOWN = Missing("the driver does not say")
@@ -30,7 +30,7 @@ def _find(raw: dict[str, Raw], path: tuple[Any, ...]) -> Raw:
         if step not in answer:
             return Missing("not in this version's answer")
         answer = answer[step]
-    if answer is None or (isinstance(answer, str) and clean(answer).strip().lower() in _NOTHING):
+    if answer is None or (isinstance(answer, str) and clean(answer).strip().lower() in NOTHING):
         return _UNKNOWN
     return answer
 

@@ -16,7 +16,7 @@ _ANSWERS = ("NOT_SUPPORTED", "NOT_YET_IMPLEMENTED", "NO_PERM", "NO_DATA")
 _OF_LIBRARY = "AmdSmi"
 """How the names of the binding's exceptions begin; others are the binding's own troubles."""
 _OF_BINDING = "AmdSmiParameterException"
-_NONSENSE = ("KeyError", "IndexError", "OverflowError")
+_NONSENSE = ("KeyError", "IndexError", "OverflowError", "ValueError", "UnicodeDecodeError")
 """How the binding fails over an answer that is in no enumeration and no list."""
 _CALL = "amdsmi_"
 _ECC = "amdsmi_get_gpu_ecc_count"

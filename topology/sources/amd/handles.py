@@ -80,6 +80,18 @@ class AmdsmiDevices:
             self._restart_later()
         return library, self._devices
 
+    def confirm(self, library: AmdsmiLibrary) -> None:
+        """List the GPUs once more behind a single reading.
+
+        Raises RuntimeError where they are not as many as they were when it began.
+        """
+        try:
+            count = len(library.handles())
+        except Exception as error:
+            raise RuntimeError(f"amdsmi no longer lists the GPUs: {refusal_text(error)}") from error
+        if count != len(self._devices):
+            raise RuntimeError(f"amdsmi lists {count} GPUs, after {len(self._devices)} before")
+
     def _restart_later(self) -> None:
         library, self._library = self._library, None
         self._devices = []

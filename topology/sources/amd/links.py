@@ -218,7 +218,7 @@ def _active(
     known = [state for state in states if state is not None]
     if not known:
         a.whole("active", (_STATUS, "total_links"))
-        a.gap("active", "the driver does not say")
+        a.gap("active", "the driver says no state")
         return None
     own = [states[number] for number in ends.get(peer, ()) if number < len(states)]
     if own and None not in own:

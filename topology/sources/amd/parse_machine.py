@@ -11,9 +11,10 @@ from ...model.part import PartialNode, Raw
 from ...model.record import NOT_ASKED
 from ...model.snapshot import Problem, ProblemKind
 from ...model.surroundings import Software
-from ..files.answers import under
+from ..files.answers import left_out, left_out_of, under
 from ..files.fields import Fields, by, made, text, whole
 from ..files.library_answers import Answers, Path, dicts, is_whole
+from ..files.limits import HIGHEST_MEGAHERTZ
 from ..pci.address import pci_address
 from .answers import AMDSMI, clean, reason, refusal
 from .caches import caches_of
@@ -42,6 +43,10 @@ _TARGET = re.compile(r"gfx[0-9a-f]{3,6}", re.IGNORECASE)
 _HEX = re.compile(r"(?:0x)?([0-9a-f]{1,8})", re.IGNORECASE)
 _MODES = re.compile(r"(SPX|DPX|TPX|QPX|CPX)|(NPS[1248])")
 
+_LEAST_WATTS, _MOST_WATTS = 5, 20_000
+"""Powers that a board may take: no product is near either."""
+_MICROWATTS_SINCE = 25
+"""Major version of the library, ROCm 6.4, from which on no answer about power can be watts."""
 _MAX_BLOCKS = 128
 _BLOCK = ("fw_name", "fw_version")
 
@@ -49,9 +54,12 @@ _BLOCK = ("fw_name", "fw_version")
 def parse(raw: Raw) -> PartialNode:
     """Parse what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
-    devices = [plausible(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
+    listed = dicts(top.get("devices"))
+    devices = [plausible(device) for device in listed[:MAX_DEVICES]]
     known = [(_index(device, place), address(device)) for place, device in enumerate(devices)]
     addresses = {index: own for index, own in known if own is not None}
+    version = under(under(top.get("system"), "amdsmi_get_lib_version"), "major")
+    modern = is_whole(version) and version >= _MICROWATTS_SINCE
     gpus: dict[str, Gpu] = {}
     pairs: list[GpuPair] = []
     problems: list[Problem] = []
@@ -68,7 +76,8 @@ def parse(raw: Raw) -> PartialNode:
         else:
             seen = seen_pairs(device, own, addresses)
             split = packages[package(own)] > 1
-            gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions), split=split)
+            xgmi = xgmi_of(device, seen, assumptions)
+            gpus[own] = _gpu(_Answers(device, modern=modern), own, index, xgmi, split=split)
             pairs += [peer.pair for peer in seen]
             if _all_refused(device):
                 mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
@@ -83,7 +92,11 @@ def parse(raw: Raw) -> PartialNode:
         gpus=tuple(gpus.values()),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=software(top.get("system"), devices),
-        problems=(*problems, *failed("amdsmi", top.get("system"), described)),
+        problems=(
+            *problems,
+            *failed("amdsmi", top.get("system"), described),
+            *left_out_of("amdsmi", left_out("GPUs", listed, MAX_DEVICES)),
+        ),
         assumptions=tuple(dict.fromkeys(assumptions)),
         origin="amdsmi",
     )
@@ -124,10 +137,17 @@ def _first_reason(device: dict[str, Raw]) -> str:
     return reason(answer["error"]) if isinstance(answer, dict) and "error" in answer else "unknown"
 
 
+class _Answers(Answers):
+    """The answers of one GPU, by a library that is new enough to have no powers in watts or not."""
+
+    def __init__(self, raw: dict[str, Raw], *, modern: bool) -> None:
+        super().__init__(raw, AMDSMI)
+        self.least_microwatts = 0 if modern else LEAST_MICROWATTS
+
+
 def _gpu(
-    device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...], *, split: bool
+    answers: _Answers, own: str, index: int, xgmi: tuple[XgmiLink, ...], *, split: bool
 ) -> Gpu:
-    answers = Answers(device, AMDSMI)
     part = answers.whole("partition", (_KFD, "current_partition_id"))
     target = _target(answers)
     if target not in ARCHITECTURES:
@@ -170,7 +190,8 @@ def _pci_id(a: Answers) -> str | None:
             found.append(f"{number:04x}")
     if len(found) == 2:
         return ":".join(found)
-    a.gap("pci_id", a.look((_ASIC, "device_id"))[1] or "the driver does not say")
+    value, why = a.look((_ASIC, "device_id"))
+    a.gap("pci_id", why or f"the driver says {value}"[:80])
     return None
 
 
@@ -197,14 +218,15 @@ def generation(a: Answers, field: str, rate: int) -> int | None:
     return found
 
 
-def _watts(a: Answers, field: str, name: str) -> float | None:
+def _watts(a: _Answers, field: str, name: str) -> float | None:
     cap = a.whole(field, (_CAP, name))
     if cap is None:
         return None
-    if cap == 0 and name != "min_power_cap":
-        a.gap(field, "the driver says 0")
+    watts = cap * 1e-6 if cap >= a.least_microwatts else float(cap)
+    if name != "min_power_cap" and not _LEAST_WATTS <= watts <= _MOST_WATTS:
+        a.gap(field, f"the driver says {cap}")
         return None
-    return cap * 1e-6 if cap >= LEAST_MICROWATTS else float(cap)
+    return watts
 
 
 def _limit(a: Answers, field: str, limit: str) -> int | None:
@@ -223,7 +245,11 @@ def _positive(a: Answers, field: str, *paths: Path) -> int | None:
 
 
 def _clock(a: Answers, field: str, kind: str) -> int | None:
-    return _positive(a, field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
+    clock = _positive(a, field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
+    if clock is not None and not HIGHEST_MEGAHERTZ[0] <= clock <= HIGHEST_MEGAHERTZ[1]:
+        a.gap(field, f"the driver says {clock} MHz")
+        return None
+    return clock
 
 
 def _ecc(a: Answers) -> bool | None:

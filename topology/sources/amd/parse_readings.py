@@ -121,6 +121,8 @@ def _degrees(a: Answers, field: str, *sensors: tuple[str, str]) -> int | None:
         paths = ((f"amdsmi_get_temp_metric({sensor},CURRENT)",), (_METRICS, metric))
         if degrees := a.whole(field, *paths):
             return degrees
+        if degrees == 0:
+            a.gap(field, "the driver says 0")
     a.gap(field, "the driver says 0")
     return None
 

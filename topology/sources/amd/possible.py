@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
 from ...model.part import Raw
-from ..files.library_answers import dicts
-from ..files.limits import BYTES, CODE, COUNT, DEGREES, LANES, MEGAHERTZ, doubtful, wrong
-from .words import ECC_BLOCKS
+from ..files.answers import under
+from ..files.library_answers import dicts, is_whole
+from ..files.limits import (
+    BYTES,
+    CODE,
+    COUNT,
+    DEGREES,
+    LANES,
+    MEGAHERTZ,
+    THRESHOLD,
+    UNKNOWN,
+    doubtful,
+    wrong,
+)
+from .answers import NOTHING
+from .words import ECC_BLOCKS, MIB
 
 IMPOSSIBLE = {"error": "AmdSmiImpossible: an answer that no GPU can give"}
 """Stands for nonsense. The name is that of an error of the library, so it counts as a failure."""
@@ -24,9 +38,20 @@ _ERRORS = {"correctable_count": COUNT, "uncorrectable_count": COUNT, "deferred_c
 _BDF = "amdsmi_get_gpu_device_bdf"
 _NOWHERE = "0000:00:00.0"
 """An answer that nobody wrote: the root of the first PCI domain is no GPU."""
+_UUID = "amdsmi_get_gpu_device_uuid"
+_FORM = re.compile(r"(GPU-)?[\da-fA-F-]{8,}$")
 _PAGES = "amdsmi_get_gpu_bad_page_info"
-_SIZES = ("amdsmi_get_gpu_memory_total(VRAM)", "amdsmi_get_gpu_memory_total(VIS_VRAM)")
+_VRAM, _STATED = "amdsmi_get_gpu_memory_total(VRAM)", "amdsmi_get_gpu_vram_info"
+_DIFFERENT = 1.2
+"""One size of the memory that is so many times the other."""
+_SIZES = (_VRAM, "amdsmi_get_gpu_memory_total(VIS_VRAM)")
 LIMITS: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            _UUID, "amdsmi_get_gpu_compute_partition", "amdsmi_get_gpu_memory_partition",
+            "amdsmi_get_gpu_virtualization_mode",
+        )
+    ),
     "amdsmi_get_gpu_asic_info": {"num_compute_units": (0, 10**6), "oam_id": CODE},
     "amdsmi_get_gpu_vram_info": {"vram_size": (0, 2**34), "vram_bit_width": (0, 10**6)},
     "amdsmi_get_power_cap_info": dict.fromkeys(
@@ -37,7 +62,7 @@ LIMITS: dict[str, Any] = {
     "amdsmi_get_gpu_memory_total": BYTES,
     "amdsmi_get_gpu_memory_usage": BYTES,
     "amdsmi_get_clock_info": _CLOCK,
-    "amdsmi_get_temp_metric": DEGREES,
+    "amdsmi_get_temp_metric": THRESHOLD,
     "amdsmi_get_gpu_ecc_enabled": (0, 2**40),
     "amdsmi_get_pcie_info": {
         "pcie_static": {"max_pcie_width": LANES, "max_pcie_speed": _MEGATRANSFERS},
@@ -62,7 +87,8 @@ LIMITS: dict[str, Any] = {
     },
     "amdsmi_topo_get_p2p_status": {"type": CODE},
 }  # fmt: skip
-"""Function: the least and the most that it can answer, whole or by its parts."""
+"""Function that a verdict rests on: the least and the most that it can answer, whole or by its
+parts; None where it answers with words."""
 _LIMITS_OF_BLOCKS = dict.fromkeys(ECC_BLOCKS, _ERRORS)
 
 
@@ -73,6 +99,13 @@ def plausible(device: dict[str, Raw]) -> dict[str, Raw]:
     )
     if device.get(_BDF) == _NOWHERE:
         changed[_BDF] = IMPOSSIBLE
+    uuid = device.get(_UUID)
+    if isinstance(uuid, str) and uuid.strip().lower() not in NOTHING and not _FORM.match(uuid):
+        changed[_UUID] = IMPOSSIBLE
+    exact, stated = device.get(_VRAM), under(device.get(_STATED), "vram_size")
+    both = is_whole(exact) and is_whole(stated) and stated > 0 and stated not in UNKNOWN
+    if both and exact and not 1 / _DIFFERENT < exact / (stated * MIB) < _DIFFERENT:
+        changed[_VRAM] = IMPOSSIBLE
     blocks = device.get("ecc")
     if isinstance(blocks, dict) and (odd := wrong(blocks, _LIMITS_OF_BLOCKS.get)):
         changed["ecc"] = blocks | dict.fromkeys(odd, IMPOSSIBLE)
@@ -90,4 +123,6 @@ def _pair(pair: Raw) -> Raw:
 
 @lru_cache(512)
 def _limits_of(question: str) -> Any:
+    if question.startswith("amdsmi_get_temp_metric(") and question.endswith(",CURRENT)"):
+        return DEGREES
     return LIMITS.get(question.partition("(")[0])

@@ -59,7 +59,12 @@ ASLEEP = "the GPU sleeps, and asking would wake it"
 
 
 def addresses(tree: Tree) -> list[str]:
-    """PCI addresses of the GPUs that amdgpu drives, in order."""
+    """PCI addresses of the GPUs that amdgpu drives, in order, as far as they are read."""
+    return listed(tree)[:LIMIT_DEVICES]
+
+
+def listed(tree: Tree) -> list[str]:
+    """The addresses of all of them."""
     found = {name for name in tree.names(DRIVER) if ADDRESS.fullmatch(name)}
     for card in tree.names(CARDS):
         if not re.fullmatch(r"card[0-9]{1,3}", card):
@@ -70,7 +75,7 @@ def addresses(tree: Tree) -> list[str]:
             name = place.rpartition("/")[2]
             if ADDRESS.fullmatch(name):
                 found.add(name)
-    return sorted(found)[:LIMIT_DEVICES]
+    return sorted(found)
 
 
 def sleeps(tree: Tree, address: str) -> bool:

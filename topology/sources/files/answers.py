@@ -11,7 +11,8 @@ from .tree import clean
 
 LIMIT_CHARACTERS = 4096
 LEFT_OUT = "left_out"
-"""Key of a raw answer that was cut off."""
+"""Key of a raw answer: sentences on what our own limits left out."""
+_MOST_CUTS = 8
 _LARGEST = 1 << 63
 
 
@@ -87,19 +88,26 @@ def absent_text(raw: Raw) -> str:
     return clean(why[:100]) if isinstance(why, str) and why else "not in the answer"
 
 
-def left_out(names: Sequence[str], most: int) -> dict[str, Raw]:
-    """What a raw answer says where a folder has more names than are read; else nothing."""
+def left_out(what: str, names: Sequence[object], most: int) -> list[str]:
+    """What `LEFT_OUT` says where there are more of something than are read: a sentence, or none."""
     if len(names) <= most:
-        return {}
-    return {LEFT_OUT: f"{len(names) - most} of {len(names)} were not read: the limit is {most}"}
+        return []
+    lost = len(names) - most
+    return [f"{what}: {lost} of {len(names)} were not read: gputop reads {most} at most"]
 
 
-def cut_off(raw: Raw, source: str, what: str) -> tuple[Problem, ...]:
-    """The problem of an answer that was cut off; () for a whole one."""
-    why = under(raw, LEFT_OUT)
-    if not isinstance(why, str):
-        return ()
-    return (Problem(source=source, kind=ProblemKind.ERROR, text=f"{what}: {clean(why[:100])}"),)
+def cut_off(raw: Raw, source: str) -> tuple[Problem, ...]:
+    """The problems of an answer that was cut off; () for a whole one."""
+    said = items_of(under(raw, LEFT_OUT))
+    return left_out_of(source, [why for why in said if isinstance(why, str)])
+
+
+def left_out_of(source: str, said: Sequence[str]) -> tuple[Problem, ...]:
+    """These sentences of `left_out` as problems of a source."""
+    return tuple(
+        Problem(source=source, kind=ProblemKind.CUT, text=clean(why[:150]))
+        for why in said[:_MOST_CUTS]
+    )
 
 
 def part(raw: Raw, key: str) -> dict[str, Raw]:

@@ -13,6 +13,7 @@ import msgspec
 from ...model.snapshot import Problem, ProblemKind
 
 ERROR, RESET, LOST = ProblemKind.ERROR, ProblemKind.RESET, ProblemKind.LOST
+CUT = ProblemKind.CUT
 _SHOWN = 4
 """Names of functions and GPUs that one problem spells out; more are counted."""
 
@@ -21,7 +22,7 @@ class Unanswered(msgspec.Struct, frozen=True):
     """One question that failed."""
 
     kind: ProblemKind
-    """ERROR, RESET or LOST."""
+    """ERROR, RESET, LOST or CUT."""
     words: str
     """The library's words: "Unknown Error"."""
     question: str

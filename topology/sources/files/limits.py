@@ -13,15 +13,22 @@ from .library_answers import is_whole
 
 FLAG = (0, 1)
 BYTES = (0, 2**50)
-DEGREES = (-100, 1000)
+DEGREES = (-60, 125)
+"""What a sensor can say: silicon shuts itself down before that."""
+THRESHOLD = (-100, 1000)
+"""The degrees of a limit, which may be one that is never reached."""
+MEMORY = (2**28, 2**42)
+"""Bytes of a whole GPU's memory."""
 MEGAHERTZ = (0, 10**5)
+HIGHEST_MEGAHERTZ = (100, 10**4)
+"""The clock that a board may reach."""
 COUNT = (0, 2**48)
 LANES = (0, 64)
 CODE = (0, 1000)
 """Return codes and enumerations, the unknown ones of drivers to come among them."""
 PAGES = 4096
 """The longest list of bad pages: a board retires some hundred."""
-_UNKNOWN = (0xFFFF, 0xFFFFFFFF, 2**64 - 1)
+UNKNOWN = (0xFFFF, 0xFFFFFFFF, 2**64 - 1)
 """All ones: how libraries say that they do not know."""
 
 
@@ -75,6 +82,6 @@ def possible(answer: Raw, limits: Any) -> bool:
             if not possible(value, within):
                 return False
         return True
-    if limits is None or not is_whole(answer) or answer in _UNKNOWN:
+    if limits is None or not is_whole(answer) or answer in UNKNOWN:
         return True
     return bool(limits[0] <= answer <= limits[1])

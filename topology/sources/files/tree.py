@@ -157,7 +157,7 @@ class FolderTree:
             return Unreadable(Unread.ABSENT, self.absent)
         try:
             if not self.live and not stat.S_ISREG(os.fstat(handle).st_mode):
-                return Unreadable(Unread.FAILED, "not a plain file")
+                return Unreadable(Unread.FAILED, "not a regular file")
             return _read(handle, offset, count)
         except OSError as error:
             return self._unreadable(error)

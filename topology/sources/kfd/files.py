@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ...model.part import Raw
+from ..files.answers import left_out
 from ..files.tree import Tree, answers
 
 ROOTS = ("sys/class/kfd/kfd/topology", "sys/devices/virtual/kfd/kfd/topology")
@@ -40,6 +41,17 @@ def read_nodes(tree: Tree, place: str) -> dict[str, Raw]:
         name: _node(tree, f"{place}/nodes/{name}")
         for name in _numbers(tree, f"{place}/nodes", LIMIT_NODES)
     }
+
+
+def cut(tree: Tree, place: str) -> list[str]:
+    """Sentences on what is not read of the topology."""
+    every = numbers(tree, f"{place}/nodes")
+    said = left_out("KFD nodes", every, LIMIT_NODES)
+    for node in every[:LIMIT_NODES]:
+        for part in PARTS:
+            names = tree.names(f"{place}/nodes/{node}/{part}")
+            said += left_out(f"{part} of KFD node {node}", names, LIMIT_LINKS)
+    return said
 
 
 def read_identities(tree: Tree, place: str) -> dict[str, Raw]:
@@ -82,6 +94,11 @@ def _one(tree: Tree, folder: str) -> Raw:
     return answers(tree, folder, ("properties",)).get("properties")
 
 
-def _numbers(tree: Tree, folder: str, limit: int) -> list[str]:
+def numbers(tree: Tree, folder: str) -> list[str]:
+    """The names in a folder that are numbers, in their order."""
     names = [name for name in tree.names(folder) if name.isascii() and name.isdigit()]
-    return sorted((name for name in names if len(name) < 6), key=int)[:limit]
+    return sorted((name for name in names if len(name) < 6), key=int)
+
+
+def _numbers(tree: Tree, folder: str, limit: int) -> list[str]:
+    return numbers(tree, folder)[:limit]

@@ -13,7 +13,7 @@ from ...model.part import PartialNode, Raw
 from ...model.record import Gap, gaps_of
 from ...model.snapshot import Problem, ProblemKind
 from ..amdgpu.settings import DeviceAnswers, settings
-from ..files.answers import absent_text, part, under
+from ..files.answers import absent_text, cut_off, part, under
 from .nodes import (
     CACHE_CPU,
     CACHE_DATA,
@@ -67,7 +67,8 @@ def parse(raw: Raw) -> PartialNode:
     absent = absent_text(raw)
     everything = nodes(raw)
     devices = part(raw, "devices")
-    problems = [_hidden(node) for node in everything if node.why is not None]
+    problems = [*cut_off(raw, ORIGIN)]
+    problems += [_hidden(node) for node in everything if node.why is not None]
     chosen, twice = _chosen(everything)
     problems += twice
     lost = _lost(everything)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from ...model.part import Raw
 from ...model.source import Source, SourceAbsent
 from ..amdgpu import files as amdgpu
+from ..files.answers import LEFT_OUT, left_out
 from ..files.tree import Tree, live_tree
 from . import files as kfd
 from .gpus import parse
@@ -35,6 +36,7 @@ class KfdReader:
         self._tree = tree
         self._nodes: dict[str, Raw] = {}
         self._generation: Raw = None
+        self._cut: list[str] = []
         self._reads = 0
 
     def __call__(self) -> Raw:
@@ -45,9 +47,12 @@ class KfdReader:
         fresh = self._reads % FULL_READS == 0 or generation != self._generation
         if fresh:
             self._nodes = {} if place is None else kfd.read_nodes(tree, place)
+            self._cut = [] if place is None else kfd.cut(tree, place)
         self._generation = generation
         self._reads += 1
-        devices = {address: amdgpu.read_device(tree, address) for address in amdgpu.addresses(tree)}
+        listed = amdgpu.listed(tree)
+        addresses = listed[: amdgpu.LIMIT_DEVICES]
+        devices = {address: amdgpu.read_device(tree, address) for address in addresses}
         if not self._nodes and not devices:
             raise SourceAbsent("no GPU of AMD's driver amdgpu in /sys, and no KFD topology")
         return {
@@ -55,6 +60,7 @@ class KfdReader:
             "generation": generation,
             "nodes": self._nodes,
             "devices": devices,
+            LEFT_OUT: [*self._cut, *left_out("GPUs of amdgpu", listed, amdgpu.LIMIT_DEVICES)],
         }
 
 

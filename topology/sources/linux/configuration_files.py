@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ...model.variable_names import listed
 from ...model.versions import Library, LibraryName, numbers
+from ...model.waiting import read_now
 
 LIMIT_BYTES = 256 * 1024
 LIMIT_CHARACTERS = 1023
@@ -61,10 +62,10 @@ def read_file(path: str, *, root: str = "", library: Library = DEFAULT) -> ConfF
         return ConfFile(path, error=error.strerror or "not readable")
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        return ConfFile(path, error="not a plain file")
+        return ConfFile(path, error="not a regular file")
     with os.fdopen(handle, "rb") as file:
         try:
-            data = file.read(LIMIT_BYTES + 1)
+            data = read_now(file, LIMIT_BYTES + 1)
         except OSError as error:
             return ConfFile(path, error=error.strerror or "not readable")
     if len(data) > LIMIT_BYTES:

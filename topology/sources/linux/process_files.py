@@ -56,7 +56,8 @@ JOB_NAMES = frozenset(
 """Names of variables that identify the job and the rank of a process, and one of its threads."""
 DENIED = "no permission"
 LIMIT_ENVIRONMENT = 4 * 2**20
-LIMIT_VARIABLES = 2000
+LIMIT_VARIABLES = 65_536
+"""Kubernetes sets seven for each port of each service in a namespace."""
 LIMIT_KEPT = 256
 LIMIT_CHARACTERS = 512
 LIMIT_STATUS = 16 * 1024
@@ -178,7 +179,7 @@ def _hostname(spaces: dict[str, Raw], pid: int, proc: Path) -> Raw:
         return {"error": error.strerror or type(error).__name__}
     try:
         plain = stat.S_ISREG(os.fstat(handle).st_mode)
-        return clean(os.read(handle, 256)).strip() if plain else {"error": "no plain file"}
+        return clean(os.read(handle, 256)).strip() if plain else {"error": "not a regular file"}
     except OSError as error:
         return {"error": error.strerror or type(error).__name__}
     finally:
@@ -189,11 +190,16 @@ def _variables(data: bytes | Unreadable) -> dict[str, Raw]:
     if isinstance(data, Unreadable):
         return {"error": data.why}
     found: dict[str, Raw] = {}
-    for entry in data.split(b"\0")[:LIMIT_VARIABLES]:
+    entries = data.split(b"\0")
+    if len(data) >= LIMIT_ENVIRONMENT or len(entries) > LIMIT_VARIABLES:
+        return {"error": "more variables than gputop reads"}
+    for entry in entries:
         name, sign, value = entry.partition(b"=")
         word = clean(name)
-        if not sign or word in found or len(found) >= LIMIT_KEPT:
+        if not sign or word in found:
             continue
+        if len(found) >= LIMIT_KEPT:
+            return {"error": f"more than {LIMIT_KEPT} variables of NCCL and of its job"}
         if word in JOB_NAMES or (len(word) <= LIMIT_CHARACTERS and listed(word)):
             # That it is set is enough: the address of a cluster's server is not to be stored.
             found[word] = "set" if word == KUBERNETES else clean(value[:LIMIT_CHARACTERS])

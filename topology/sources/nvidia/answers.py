@@ -19,6 +19,9 @@ FIELDS = "fields"
 """Key of NVML's field values, {name: {"value" | "ull": n}}."""
 RECOVERY_FIELDS = "recovery_fields"
 """Key of the field values that are asked rarely."""
+OUR_LIMIT = "OurLimit"
+"""How the refusal of an answer begins that is larger than is read."""
+NO_TEXT = ("", "N/A", "[N/A]")
 _UNKNOWN = Missing("the driver says unknown")
 _TEXT_LIMIT = 512
 _REFUSING = frozenset(("needs_args", "error", "ret"))
@@ -80,7 +83,7 @@ def _text(value: Raw) -> str | Missing:
     if not isinstance(value, str):
         return Missing(wrong_shape(value))
     text = value.strip()
-    if text in ("", "N/A", "[N/A]"):
+    if text in NO_TEXT:
         return Missing("the driver gives no text")
     return clean(text)[:_TEXT_LIMIT]
 
@@ -114,4 +117,6 @@ def reason(error: str) -> str:
         return "the installed nvidia-ml-py does not know this function"
     if "NoPermission" in kind:
         return "no permission"
+    if "UnicodeDecodeError" in kind:
+        return "not understood: bytes that are no text"
     return clean(words.strip() or kind.strip() or "no reason given")[:200]

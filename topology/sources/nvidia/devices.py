@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from ...model.part import Raw
@@ -58,6 +59,7 @@ class NvmlDevices:
         self._devices: list[NvmlDevice] = []
         self._opened: list[NvmlDevice] = []
         self._calls = 0
+        self._count = 0
 
     @property
     def known(self) -> list[NvmlDevice]:
@@ -89,10 +91,22 @@ class NvmlDevices:
             self._restart_later()
             raise SourceAbsent("NVML works but shows no GPU to this process")
         self._calls += 1
+        self._count = count
         known = sum(device.lost is None for device in self._devices)
         if count != known and (known == 0 or count < known or self._calls % _RETRY_CALLS == 1):
             self._recount(library, count)
         return library, self._devices
+
+    def confirmed(self) -> list[NvmlDevice]:
+        """Count once more behind a single reading: GPUs can come and go while it asks."""
+        counted: Raw = None
+        if self._library is not None:
+            with suppress(GpuLost):
+                counted = self._library.ask("nvmlDeviceGetCount")
+        if counted != self._count:
+            self._calls = 0  # a recount is due then, also where there are more
+            self.current()
+        return self._devices
 
     def _recount(self, library: NvmlLibrary, count: int) -> None:
         """Open all handles again; GPUs that have disappeared are lost."""

@@ -10,9 +10,9 @@ import msgspec
 from ...model.part import Raw
 from ...model.snapshot import Problem
 from ..files.answers import under
-from ..files.failures import ERROR, LOST, RESET, Unanswered, problems
+from ..files.failures import CUT, ERROR, LOST, RESET, Unanswered, problems
 from ..files.library_answers import dicts
-from .answers import FIELDS, RECOVERY_FIELDS, reason
+from .answers import FIELDS, OUR_LIMIT, RECOVERY_FIELDS, reason
 from .questions import EACH_TIME, IDENTITY, OTHERS, SETTINGS, SLOWLY, SYSTEM
 from .words import RETURNS, word
 
@@ -23,7 +23,7 @@ _ANSWERS = (
 """Endings of the binding's errors for what a product, a driver or a user does not have."""
 _FIELD_ANSWERS = (0, 2, 3, 4, 13, 22, 25, 26)
 """The same as codes of one field value. 2: this driver does not know the number of the field."""
-_KINDS = {"GpuIsLost": LOST, "ResetRequired": RESET}
+_KINDS = {"GpuIsLost": LOST, "ResetRequired": RESET, OUR_LIMIT: CUT}
 _CODES = {15: LOST, 16: RESET}
 _END_OF_LINKS = "InvalidArgument"
 """How the driver answers for a link beyond the last one."""
@@ -145,6 +145,6 @@ def _failure(question: str, answer: Raw, address: str = "") -> Iterator[Unanswer
         yield Unanswered(_CODES.get(code, ERROR), word(RETURNS, code), question, address)
     text = str(answer.get("error", ""))
     name = text.partition(":")[0]
-    if name.startswith(_FAILED) and not name.endswith(_ANSWERS):
+    if name == OUR_LIMIT or (name.startswith(_FAILED) and not name.endswith(_ANSWERS)):
         kind = _KINDS.get(name.removeprefix(f"{_FAILED}_"), ERROR)
         yield Unanswered(kind, reason(text), question, address)

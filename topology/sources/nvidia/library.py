@@ -9,12 +9,15 @@ import ctypes
 import importlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...model.errors import GputopError
 from ...model.part import Raw
 from ...model.source import SourceAbsent
+from .answers import OUR_LIMIT
 
 ALL_LINKS = 0xFFFFFFFF
 """Scope of a field value: the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""
@@ -24,11 +27,29 @@ _LIBRARY_NOT_FOUND, _GPU_IS_LOST, _VERSION_MISMATCH = 12, 15, 18
 _NOWHERE = "libnvidia-ml.so.1: cannot open shared object file: No such file"
 _FIELD_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
+MOST_LISTED = 16_384
+"""Entries of one answer, processes or pages, that are read."""
+_LISTING = (
+    *(
+        f"nvmlDeviceGet{kind}RunningProcesses{version}"
+        for kind in ("Compute", "Graphics", "MPSCompute")
+        for version in ("_v3", "_v2")
+    ),
+    "nvmlDeviceGetRetiredPages",
+)
+"""Functions that first say how many entries there are, and for which memory is taken by that."""
 _PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
 
 
 class GpuLost(GputopError):  # noqa: N818 - something the GPU did, not an error of ours
     """The driver says that this GPU is gone; the text is the driver's."""
+
+
+class _TooManyError(GputopError, ValueError):
+    """The driver names more entries than are read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"the driver names {count}, and gputop reads {MOST_LISTED} at most")
 
 
 class NvmlLibrary:
@@ -41,7 +62,7 @@ class NvmlLibrary:
         mismatch = getattr(binding, "NVMLLibraryMismatchError", None)
         # A function missing in an old binding, other arguments, text that is not UTF-8.
         self._refusals: tuple[type[Exception], ...] = (
-            AttributeError, TypeError, ValueError, ctypes.ArgumentError,
+            AttributeError, TypeError, ValueError, IndexError, MemoryError, ctypes.ArgumentError,
             *((mismatch,) if mismatch is not None else ()),
         )  # fmt: skip
         self._fields: dict[tuple[str, ...], tuple[list[str], list[int]]] = {}
@@ -52,6 +73,8 @@ class NvmlLibrary:
             return plain(getattr(self.binding, name)(*arguments))
         except self.binding.NVMLError as error:
             return self._refused(error)
+        except _TooManyError as error:
+            return {"error": f"{OUR_LIMIT}: {error}"}
         except self._refusals as error:
             return {"error": f"{type(error).__name__}: {error}"[:200]}
 
@@ -123,7 +146,29 @@ def open_library(
         binding.nvmlInit()
     except binding.NVMLError as error:
         raise _absence(error, root) from error
+    _bound_lists(binding)
     return NvmlLibrary(binding)
+
+
+def _bound_lists(binding: Any) -> None:
+    """Let nothing be made of a list that is longer than is read.
+
+    The binding looks functions up once, and asks each of these for its number of entries first.
+    """
+    known: Any = getattr(binding, "_nvmlGetFunctionPointer_cache", None)
+    for name in _LISTING if isinstance(known, dict) else ():
+        with suppress(binding.NVMLError):
+            function = binding._nvmlGetFunctionPointer(name)
+            known[name] = function if isinstance(function, partial) else partial(_listed, function)
+
+
+def _listed(function: Callable[..., int], *arguments: Any) -> int:
+    ret = function(*arguments)
+    # The first call has no room for entries; the number is what byref() points at.
+    counts = [each._obj.value for each in arguments if hasattr(each, "_obj")]
+    if None in arguments and max(counts, default=0) > MOST_LISTED:
+        raise _TooManyError(max(counts))
+    return ret
 
 
 def _absence(error: Any, root: Path) -> SourceAbsent:

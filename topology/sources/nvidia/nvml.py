@@ -134,7 +134,7 @@ class NvmlReader:
             device.answers = settings or device.answers
         self._ask_links_again(library, devices)
         rounds.end()
-        return self._answers(devices)
+        return self._answers(self._devices.confirmed() if self.thorough else devices)
 
     def so_far(self) -> Raw:
         """What is known while a question is open: called from another thread, it never waits."""

@@ -88,10 +88,12 @@ class NvmlReadingsReader:
         working = [device for device in devices if _works(device)]
         self._traffic.bring_up_to_date(library, self._moving, working, thorough=self.thorough)
         self._reads += 1
+        if self.thorough:
+            devices = self._devices.confirmed()
         return {"devices": [self._raw(device) for device in devices]}
 
     def _raw(self, device: NvmlDevice) -> dict[str, Raw]:
-        moving = self._moving[device]
+        moving = self._moving.get(device) or NvmlLastReading()
         return device.raw() | {
             "links": moving.links,
             "nvlink_counters": moving.nvlink_change,

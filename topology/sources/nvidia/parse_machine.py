@@ -12,12 +12,12 @@ from ...model.part import PartialNode, Raw
 from ...model.record import GRANTED, REFUSED, Gap
 from ...model.snapshot import Problem, ProblemKind
 from ...model.surroundings import Software
-from ..files.answers import under
+from ..files.answers import left_out, left_out_of, under
 from ..files.fields import Fields, by, flag, made, scaled, text, whole
 from ..files.fields import word as named
 from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from ..pci.address import pci_address
-from .answers import FIELDS, NVML, reason, refusal
+from .answers import FIELDS, NVML, UNKNOWN_32, reason, refusal
 from .failures import failed, of_links
 from .possible import plausible
 from .words import (
@@ -51,7 +51,8 @@ _INACTIVE = "the link is not active"
 def parse(raw: Raw) -> PartialNode:
     """Parse what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
-    described = [(address(d), d) for d in map(plausible, dicts(top.get("devices"))[:MAX_DEVICES])]
+    listed = dicts(top.get("devices"))
+    described = [(address(d), d) for d in map(plausible, listed[:MAX_DEVICES])]
     addresses = {_index(device, place): own for place, (own, device) in enumerate(described)}
     gpus: dict[str, Gpu] = {}
     pairs: list[GpuPair] = []
@@ -60,7 +61,7 @@ def parse(raw: Raw) -> PartialNode:
     for place, (own, device) in enumerate(described):
         index = _index(device, place)
         if own is None:
-            problems.append(_unknown_device(device, index))
+            problems.append(unknown_device(device, index))
         elif own in gpus:
             problems.append(Problem(source="nvml", text=f"two GPUs with the PCI address {own}"))
         else:
@@ -71,7 +72,11 @@ def parse(raw: Raw) -> PartialNode:
         gpus=with_refusals(tuple(gpus.values()), pairs),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=_software(top.get("system")),
-        problems=(*problems, *failed("nvml", top.get("system"), answered)),
+        problems=(
+            *problems,
+            *failed("nvml", top.get("system"), answered),
+            *left_out_of("nvml", left_out("GPUs", listed, MAX_DEVICES)),
+        ),
         assumptions=tuple(dict.fromkeys(assumptions)),
     )
 
@@ -88,19 +93,20 @@ def address(device: dict[str, Raw]) -> str | None:
 
 
 def _index(device: dict[str, Raw], place: int) -> int:
-    index = device.get("nvmlDeviceGetIndex", device.get("index"))
+    # The number by which it was opened is true, whatever the driver answers when it is asked.
+    index = device.get("index", device.get("nvmlDeviceGetIndex"))
     return index if is_whole(index) and 0 <= index < 2**31 else place
 
 
-def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
+def unknown_device(device: dict[str, Raw], index: int, source: str = "nvml") -> Problem:
     """A GPU that the driver counts but does not open or identify."""
     if "lost" in device:
         text = f"GPU {index}: the driver has lost it ({reason(str(device['lost']))})"
-        return Problem(source="nvml", kind=ProblemKind.LOST, text=text, devices=(f"nvml:{index}",))
+        return Problem(source=source, kind=ProblemKind.LOST, text=text, devices=(f"nvml:{index}",))
     why = str(device.get("refused") or refusal(device.get("nvmlDeviceGetPciInfo")) or "no address")
     kind = ProblemKind.DENIED if "NoPermission" in why else ProblemKind.FAILED
     text = f"GPU {index}: the driver does not open it ({reason(why)})"
-    return Problem(source="nvml", kind=kind, text=text, devices=(f"nvml:{index}",))
+    return Problem(source=source, kind=kind, text=text, devices=(f"nvml:{index}",))
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -> Gpu:
@@ -154,7 +160,10 @@ def _pci_id(answers: Answers) -> str | None:
     """Device id in the high half, vendor in the low half: 0x233510de -> "10de:2335"."""
     pci = answers.raw.get("nvmlDeviceGetPciInfo", answers.raw.get("nvmlDeviceGetPciInfo_v3"))
     number = under(pci, "pciDeviceId")
-    if not is_whole(number) or not 0 < number < 0xFFFFFFFF:
+    if not is_whole(number):
+        return None
+    if not 0 < number < UNKNOWN_32:
+        answers.gap("pci_id", f"the driver says {number}")
         return None
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
@@ -308,7 +317,7 @@ def _remote(a: Answers) -> str | None:
 def _remote_kind(a: Answers) -> str | None:
     number = a.whole("remote_kind", "remote_type")
     if number == 0xFF:  # NVML_NVLINK_DEVICE_TYPE_UNKNOWN
-        a.gap("remote_kind", "the driver says unknown")
+        a.gap("remote_kind", "the driver hides it")
         return None
     return None if number is None else word(NVLINK_REMOTES, number)
 

@@ -17,7 +17,7 @@ from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed, of_links
-from .parse_machine import MAX_DEVICES, address
+from .parse_machine import MAX_DEVICES, address, unknown_device
 from .possible import plausible, plausible_links
 from .words import throttle_reasons
 
@@ -127,8 +127,12 @@ def parse(raw: Raw) -> PartialNode:
     listed = dicts(top.get("devices"))[:MAX_DEVICES]
     counters = _LINKS.understood([device.get("links") for device in listed])
     devices = [plausible(device, links=False) for device in listed]
-    for device, links in zip(devices, counters, strict=True):
+    for place, (device, links) in enumerate(zip(devices, counters, strict=True)):
         own = address(device)
+        if "refused" in device:
+            unknown = unknown_device(device, place, "nvml_readings")
+            # One that may not be opened is the same for the source `nvml`, which says it.
+            problems += [unknown] * (unknown.kind != ProblemKind.DENIED)
         if own is None or own in readings or "refused" in device:
             continue  # the source `nvml` reports GPUs that have no address
         if "lost" in device:
@@ -160,7 +164,7 @@ def _reading(device: dict[str, Raw], own: str, links: tuple[NvLinkReading, ...])
 def _memory(answers: Answers, field: str, key: str) -> int | None:
     """From the second version of the call where it is answered: it counts the driver's own part."""
     name = "nvmlDeviceGetMemoryInfo"
-    newer = refusal(answers.raw.get(f"{name}_v2")) is None
+    newer = name not in answers.raw or refusal(answers.raw.get(f"{name}_v2")) is None
     return answers.whole(field, (f"{name}_v2" if newer else name, key))
 
 

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...model.part import Raw
+from ..files.library_answers import is_whole
 from ..files.limits import (
     BYTES,
     CODE,
     COUNT,
     DEGREES,
     FLAG,
+    HIGHEST_MEGAHERTZ,
     LANES,
     MEGAHERTZ,
+    MEMORY,
+    THRESHOLD,
+    UNKNOWN,
     doubtful,
     possible,
     wrong,
 )
-from .answers import FIELDS, RECOVERY_FIELDS
+from .answers import FIELDS, NO_TEXT, RECOVERY_FIELDS
 
 IMPOSSIBLE = {"error": "NVMLError_Impossible: an answer that no GPU can give"}
 """Stands for nonsense. The name is that of an error of the library, so it counts as a failure."""
 _ZERO = {"error": "the driver says 0"}
 """Stands for a 0 where there is always more: that is how a driver says nothing."""
 _MILLIWATTS = (0, 10**8)
+_LIMIT = (5_000, 2 * 10**7)
+"""Milliwatts that a board may take: the smallest takes 10 W, a whole superchip less than 3 kW."""
 _GENERATION = (0, 15)
-_MEMORY = {"total": BYTES, "free": BYTES, "used": BYTES}
-_BAR1 = {"bar1Total": BYTES, "bar1Free": BYTES, "bar1Used": BYTES}
+_MEMORY = {"total": MEMORY, "free": BYTES, "used": BYTES}
+_BAR1 = {"bar1Total": (2**24, 2**42), "bar1Free": BYTES, "bar1Used": BYTES}
 _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetMemoryInfo": _MEMORY,
     "nvmlDeviceGetMemoryInfo_v2": _MEMORY,
@@ -38,9 +46,9 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetCurrPcieLinkGeneration": _GENERATION,
     "nvmlDeviceGetMaxPcieLinkWidth": LANES,
     "nvmlDeviceGetCurrPcieLinkWidth": LANES,
-    "nvmlDeviceGetPowerManagementDefaultLimit": _MILLIWATTS,
+    "nvmlDeviceGetPowerManagementDefaultLimit": _LIMIT,
     "nvmlDeviceGetPowerManagementLimitConstraints": {0: _MILLIWATTS, 1: _MILLIWATTS},
-    "nvmlDeviceGetEnforcedPowerLimit": _MILLIWATTS,
+    "nvmlDeviceGetEnforcedPowerLimit": _LIMIT,
     "nvmlDeviceGetPowerUsage": _MILLIWATTS,
     "nvmlDeviceGetVirtualizationMode": CODE,
     "nvmlDeviceGetEccMode": {0: FLAG, 1: FLAG},
@@ -55,9 +63,10 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetCurrentClocksEventReasons": (0, 2**32),
     "fabric": {"state": CODE, "status": CODE, "healthMask": (0, 2**32), "healthSummary": CODE},
     "temp": DEGREES,
-    **{f"maxclock{kind}": MEGAHERTZ for kind in range(4)},
+    **{f"maxclock{kind}": HIGHEST_MEGAHERTZ for kind in range(4)},
+    "maxclock2": (100, MEGAHERTZ[1]),  # the memory's: 14001 with GDDR7
     **{f"clock{kind}": MEGAHERTZ for kind in range(4)},
-    **{f"threshold{kind}": DEGREES for kind in range(4)},
+    **{f"threshold{kind}": THRESHOLD for kind in range(4)},
     **{f"ecc{error}{counter}": COUNT for error in "01" for counter in "01"},
 }
 """Key of a device's raw answer: the least and the most that it can be, whole or by its parts."""
@@ -76,12 +85,20 @@ _FIELDS = {
     "NVML_FI_DEV_POWER_INSTANT": _MILLIWATTS,
     "NVML_FI_DEV_MEMORY_TEMP": DEGREES,
 }
-_UNREAD = frozenset(map(chr, (*range(32), *range(127, 160)))) | {"\ufffd"}
 _UUID = "nvmlDeviceGetUUID"
+_FORM = re.compile(r"(GPU|MIG)-[\w-]+$")
 _NEVER_ZERO = (
     "nvmlDeviceGetPowerManagementDefaultLimit", "nvmlDeviceGetEnforcedPowerLimit",
-    "maxclock0", "maxclock1", "maxclock2",
+    "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetCurrPcieLinkWidth", "maxclock0", "maxclock1", "maxclock2", "temp",
 )  # fmt: skip
+_SIZES = (
+    ("nvmlDeviceGetMemoryInfo", "total"),
+    ("nvmlDeviceGetMemoryInfo_v2", "total"),
+    ("nvmlDeviceGetBAR1MemoryInfo", "bar1Total"),
+)
+_MIB, _MORE = 2**20, 1.02
 _PAGES = ("retired0", "retired1")
 
 
@@ -98,11 +115,14 @@ def plausible(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
         impossible=IMPOSSIBLE,
         zero=_ZERO,
     )
-    for key in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
-        memory = device.get(key)
-        if isinstance(memory, dict) and memory.get("total") == 0:
-            changed[key] = _ZERO
-    if isinstance(uuid := device.get(_UUID), str) and not _UNREAD.isdisjoint(uuid):
+    for key, part in _SIZES:
+        if (sizes := device.get(key)) and isinstance(sizes, dict):
+            if sizes.get(part) == 0:
+                changed[key] = _ZERO
+            elif not _adds_up(sizes):
+                changed[key] = IMPOSSIBLE
+    uuid = device.get(_UUID)
+    if isinstance(uuid, str) and uuid.strip() not in NO_TEXT and not _FORM.match(uuid):
         changed[_UUID] = IMPOSSIBLE
     for key in (FIELDS, RECOVERY_FIELDS):
         _take(changed, key, device.get(key), _fields(device.get(key)))
@@ -110,6 +130,15 @@ def plausible(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
         _take(changed, "links", device.get("links"), plausible_links(device.get("links")))
     _take(changed, "pairs", device.get("pairs"), _records(device.get("pairs"), _PAIR))
     return device | changed if changed else device
+
+
+def _adds_up(sizes: dict[str, Raw]) -> bool:
+    """Whether the parts of a memory are no more than it; a window of PCI is a power of two."""
+    numbers = {key: size for key, size in sizes.items() if is_whole(size) and size not in UNKNOWN}
+    if (window := numbers.get("bar1Total")) is not None:
+        return window % _MIB == 0
+    parts = sum(numbers.get(part, 0) for part in ("free", "used"))
+    return parts <= _MORE * numbers.get("total", parts)
 
 
 def _take(changed: dict[str, Raw], key: str, before: Raw, after: Raw) -> None:

@@ -61,7 +61,7 @@ def parse(raw: Raw) -> PartialNode:
             for address, device in sorted(devices.items())
             if isinstance(device, dict) and "max_link_speed" in device
         ),
-        problems=cut_off(raw, "pci", "PCI devices"),
+        problems=cut_off(raw, "pci"),
     )
 
 

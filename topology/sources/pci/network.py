@@ -13,12 +13,23 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...model.part import PartialNode, Raw
 from ...model.source import Source
 from ...model.surroundings import Interface, RdmaDevice, RdmaKind, RdmaPort
-from ..files.answers import FileAnswers, absent_text, cut_off, left_out, part, whole, words
+from ..files.answers import (
+    LEFT_OUT,
+    FileAnswers,
+    absent_text,
+    cut_off,
+    items_of,
+    left_out,
+    part,
+    under,
+    whole,
+    words,
+)
 from ..files.tree import Tree, answers, live_tree
 from .devices import ADDRESS, numa_node
 
@@ -31,6 +42,8 @@ PORT = ("state", "phys_state", "rate", "link_layer", "lid")
 LIMIT_INTERFACES = 512
 LIMIT_DEVICES = 256
 LIMIT_PORTS = 16
+PODS = "virtual_left_out"
+"""Key of the raw answer: virtual interfaces that are not read, on which no verdict rests."""
 FULL_READS = 12
 """Files that hardly change are read once in so many reads, which is once a minute."""
 
@@ -61,7 +74,8 @@ def parse(raw: Raw) -> PartialNode:
             _rdma_record(name, FileAnswers(answer, absent))
             for name, answer in sorted(part(raw, "rdma").items())
         ),
-        problems=cut_off(raw, "network", "RDMA devices"),
+        problems=cut_off(raw, "network"),
+        assumptions=tuple(str(why) for why in items_of(under(raw, PODS))[:1]),
     )
 
 
@@ -220,10 +234,11 @@ class NetworkReader:
         if self._reads % FULL_READS == 0:
             self._interfaces, self._rdma = {}, {}
         self._reads += 1
+        names, virtual = _by_use(tree)
+        most = max(0, LIMIT_INTERFACES - len(names))
         self._interfaces = {
             name: self._interfaces.get(name) or _interface(tree, name)
-            for name in tree.names(NET)[:LIMIT_INTERFACES]
-            if tree.link(f"{NET}/{name}") is not None  # bonding_masters is a plain file
+            for name in (*names[:LIMIT_INTERFACES], *virtual[:most])
         }
         listed = tree.names(RDMA)
         self._rdma = {
@@ -238,7 +253,12 @@ class NetworkReader:
             "rdma": {
                 name: static | {"ports": _ports(tree, name)} for name, static in self._rdma.items()
             },
-            **left_out(listed, LIMIT_DEVICES),
+            LEFT_OUT: [
+                *left_out("network interfaces", names, LIMIT_INTERFACES),
+                *left_out("RDMA devices", listed, LIMIT_DEVICES),
+                *(why for name in self._rdma for why in left_out(*_all_ports(tree, name))),
+            ],
+            PODS: left_out("virtual network interfaces", virtual, most),
             "addresses": _addresses() if tree.live else {},
             **answers(tree, "", (ROUTES,)),
         }
@@ -272,6 +292,21 @@ def _place(tree: Tree, folder: str) -> dict[str, Raw]:
     if driver is not None:
         found["driver"] = driver.rpartition("/")[2]
     return found
+
+
+def _by_use(tree: Tree) -> tuple[list[str], list[str]]:
+    """The interfaces of devices, and those without, of which a host has one for each pod.
+
+    bonding_masters, a plain file, is none.
+    """
+    links = {name: tree.link(f"{NET}/{name}") for name in tree.names(NET)}
+    there = [name for name, link in links.items() if link is not None]
+    virtual = [name for name in there if "/virtual/" in f"/{links[name]}"]
+    return sorted({*there} - {*virtual}), virtual
+
+
+def _all_ports(tree: Tree, name: str) -> tuple[str, Sequence[str], int]:
+    return f"ports of {name}", tree.names(f"{RDMA}/{name}/ports"), LIMIT_PORTS
 
 
 def _ports(tree: Tree, name: str) -> dict[str, Raw]:

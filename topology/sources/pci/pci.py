@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import Source, SourceAbsent
-from ..files.answers import left_out
+from ..files.answers import LEFT_OUT, left_out
 from ..files.tree import Tree, Unread, answers, joined, live_tree
 from .devices import parse
 from .names import look_up
@@ -86,7 +86,7 @@ class PciReader:
             "absent": tree.absent,
             "devices": {address: dict(device) for address, device in devices.items()},
             "names": self._names,
-            **left_out(listed, LIMIT_DEVICES),
+            LEFT_OUT: left_out("PCI devices", listed, LIMIT_DEVICES),
         }
 
 

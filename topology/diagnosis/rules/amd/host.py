@@ -81,7 +81,7 @@ def _check_bar(case: Case) -> Found:
 IOMMU = Rule(
     id="amd-iommu",
     family="D26",
-    title="An IOMMU that translates addresses of AMD GPUs",
+    title="an IOMMU that translates addresses of AMD GPUs",
     evidence="type of the IOMMU group of each AMD GPU, on bare metal",
     vendor=AMD.id,
     disproof="identity in /sys/kernel/iommu_groups/*/type of the GPU's group",

@@ -18,7 +18,8 @@ from ...rule import Found, Rule, faulty, needed
 from ...shared.counters import both_readings, elapsed_seconds, growth
 
 _READ_XGMI = (
-    "Look for xGMI errors in the kernel's log, then restart the node. # dmesg | grep -i xgmi"
+    "Look for xGMI errors in the kernel's log, then drain and restart the node. "
+    "# dmesg | grep -i xgmi"
 )
 
 
@@ -333,7 +334,7 @@ XGMI = Rule(
 FEW = Rule(
     id="amd-few-gpus",
     family="D27",
-    title="A part of a full mesh of xGMI",
+    title="a part of a full mesh of xGMI",
     evidence="number of GPUs that take part, and the model's links",
     vendor=AMD.id,
     disproof="all GPUs of the board in `amd-smi list`",

@@ -13,7 +13,7 @@ from ....model.snapshot import Problem, ProblemKind, SourceState
 from ....model.surroundings import Host
 from ....sources import MAKERS
 from ....sources.collect import ONLY_PCI
-from ....sources.files.failures import ERROR, RESET
+from ....sources.files.failures import CUT, ERROR, RESET
 from ....sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 from ... import vendors
 from ...case import Case
@@ -325,12 +325,29 @@ def _reset(case: Case) -> Found:
     )
 
 
-def _failed(case: Case) -> Found:
-    problems = _problems(case, ERROR)
-    if not problems:
-        return None if problems is None else ()
+def _unanswered(case: Case) -> Found:
+    failed, cut = _problems(case, ERROR), _problems(case, CUT)
+    if failed is None and not cut:
+        return None
+    return (*(_failed(case, failed) if failed else ()), *(_cut(case, cut) if cut else ()))
+
+
+def _cut(case: Case, problems: Sequence[Problem]) -> Iterator[Finding]:
+    """Not the driver's fault: what there is of something is more than we read."""
+    yield FAILED.finding(
+        CANNOT_TELL,
+        "gputop did not read all there is: its own limits cut it off",
+        devices=_about(case, [problem for problem in problems if problem.devices]),
+        evidence=[("what was left out", problem.text, problem.source) for problem in problems],
+        impact="What was left out was not examined. The limits keep gputop quick and small "
+        "whatever is there; nothing that was asked has failed.",
+        fix=["Tell its authors, with the text above, if a machine really has so many."],
+    )
+
+
+def _failed(case: Case, problems: Sequence[Problem]) -> Iterator[Finding]:
     devices = _about(case, problems)
-    return FAILED.finding(
+    yield FAILED.finding(
         CANNOT_TELL,
         f"the driver fails to answer about {case.names(devices) or 'the node'}",
         devices=devices,
@@ -397,7 +414,7 @@ FAILED = Rule(
     disproof="an answer to the same question by {asked}",
     asked=((NVIDIA.id, "`nvidia-smi -q`"), (AMD.id, "`amd-smi static` and `amd-smi metric`")),
     sources=("nvml.h nvmlReturn_t", "amdsmi.h amdsmi_status_t"),
-    check=_failed,
+    check=_unanswered,
     implied_by=("gpu-lost", "gpu-reset-required"),
     each=True,
 )

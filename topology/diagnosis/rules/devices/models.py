@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ....hardware.vendors import AMD, NVIDIA, vendors_of
 from ....model.machine import Gpu
-from ....model.severity import NOTICE, SLOW
+from ....model.severity import CANNOT_TELL, NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Proof, Rule, needed
+from ...rule import Found, Proof, Rule, faulty, needed
 
 _SETTINGS = (
     ("power_limit_watts", "power limit", " W", "nvmlDeviceGetEnforcedPowerLimit"),
@@ -225,4 +225,32 @@ FIRMWARE = Rule(
     sources=("NVIDIA NVML API: nvmlDeviceGetVbiosVersion, nvmlDeviceGetGspFirmwareVersion",),
     check=_firmware,
 )
-RULES = (SETTINGS, MIXED, FIRMWARE)
+_INTEGRATED = re.compile(r"nvgpu", re.IGNORECASE)
+"""The driver of Jetson's GPU, which nvidia-smi prints behind its name."""
+
+
+def _check_integrated(case: Case) -> Found:
+    inside = faulty([gpu for gpu in case.gpus if _INTEGRATED.search(gpu.name or "")])
+    return INTEGRATED.finding(
+        CANNOT_TELL,
+        f"{case.names(inside)} is a part of its processor, as in a Jetson ({inside[0].name}): "
+        "gputop does not support it",
+        devices=inside,
+        evidence=[("name of the GPU", inside[0].name or "", case.source)],
+        impact="It has no PCIe, no NVLink and no memory of its own, and its driver leaves most "
+        "values out: N/A there is no fault. Nothing is known of its health.",
+        fix=["Watch it with the tool of its own. $ tegrastats"],
+    )
+
+
+INTEGRATED = Rule(
+    id="gpu-integrated",
+    family="D12",
+    title="GPUs that are a part of their processor",
+    evidence="the names of the GPUs",
+    vendor=NVIDIA.id,
+    disproof="a PCI address of the GPU in `lspci`",
+    sources=("dusty-nv/jetson-containers#1403", "NVIDIA Jetson Linux developer guide, tegrastats"),
+    check=_check_integrated,
+)
+RULES = (INTEGRATED, SETTINGS, MIXED, FIRMWARE)

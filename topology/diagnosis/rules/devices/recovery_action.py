@@ -62,8 +62,8 @@ _REQUESTS = {
         BROKEN,
         "the driver asks for a reset of the PCIe bus of",
         _NO_CONTEXT,
-        "Drain the node. A reset of the GPU alone does not do: have its PCIe bus reset, or restart "
-        "the node cold.",
+        "Drain the node. A reset of the GPU alone is not enough: have its PCIe bus reset, or "
+        "restart the node cold.",
     ),
     "reboot": _REBOOT,
     "system reboot": _REBOOT,

@@ -3,7 +3,7 @@
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.severity import BROKEN, BY_DESIGN, NOTICE
+from ....model.severity import BY_DESIGN, NOTICE
 from ...case import Case
 from ...rule import Found, Proof, Rule
 from ...shared.gpu_lists import VISIBLE, listed_gpus, served_gpus
@@ -71,10 +71,11 @@ def _short(case: Case, value: str, entries: list[str], found: list[Gpu]) -> Find
 
 def _none(case: Case, value: str) -> Finding:
     return DEVICE_ORDER.finding(
-        BROKEN,
+        NOTICE,
         f"{VISIBLE} hides every GPU",
         evidence=_evidence(case, value),
-        impact="A program started here finds no CUDA device.",
+        impact="A program started here finds no CUDA device; one with another environment does: "
+        "the node itself is not at fault.",
         fix=[f"Take the variable away. $ unset {VISIBLE}"],
     )
 

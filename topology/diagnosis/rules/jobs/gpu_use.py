@@ -88,7 +88,8 @@ def _busy(case: Case) -> Found:
         "one shares its memory and time, and figures measured there are low.",
         fix=[
             Fix(
-                text="None where these jobs should run. List them; kill PID ends a leftover.",
+                text="None where these jobs should run. Else list them, and end a leftover with "
+                "`kill PID`.",
                 command=vendors.command(
                     case.gpus,
                     nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
@@ -108,7 +109,7 @@ def _free(free: int, asked: int) -> str:
 def _unlisted(case: Case) -> Found:
     # In a container the driver hides the processes of others, so an empty list proves nothing; nor
     # does it under Windows, whose own processes hold the memory too and are never listed.
-    if case.in_container is not False or under_windows(case):
+    if case.in_container is not False or case.under_windows:
         return None
     asked = [
         (gpu, reading)
@@ -165,20 +166,11 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
                 ),
                 needs_root=True,
             ),
-            Fix(
-                text="If nothing does, reset the GPU; that needs the end of every job on it.",
-                command=vendors.command(
-                    gpus, nvidia="nvidia-smi --gpu-reset", amd="amd-smi reset --gpureset --gpu all"
-                ),
-                needs_root=True,
+            vendors.reset(
+                gpus, "If nothing does, reset the GPU; that needs the end of every job on it."
             ),
         ],
     )
-
-
-def under_windows(case: Case) -> bool:
-    """Whether this is WSL2, where Windows keeps the GPU and lends it."""
-    return "microsoft" in (case.host.kernel or "").lower()
 
 
 def _coherent(case: Case, gpu: Gpu) -> bool:
@@ -210,7 +202,7 @@ def _works(case: Case, reading: GpuReading) -> bool:
 BUSY = Rule(
     id="gpu-busy",
     title="GPUs that are in use",
-    evidence="the processes that the driver names on each GPU, and its utilization",
+    evidence="the processes that the driver names on each GPU, and its utilisation",
     disproof="no compute process in {asked} on these GPUs",
     asked=((NVIDIA.id, "`nvidia-smi`"), (AMD.id, "`amd-smi process`")),
     sources=("NVIDIA/DCGM#272", "oci-hpc healthchecks", "Slurm documentation: prolog"),

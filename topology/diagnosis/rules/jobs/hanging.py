@@ -48,7 +48,7 @@ def _check_stopped(case: Case) -> Found:
                 "$ grep TracerPid /proc/{:pid}/status"
                 if stopped[0].reading.state is ProcessState.TRACED
                 else "See who else waits; let it go on, unless a debugger or somebody stopped it "
-                "on purpose. $ gputop jobs --ras; kill -CONT {:pid}",
+                "on purpose. $ gputop jobs; kill -CONT {:pid}",
                 stopped[0].pid,
             )
         ],
@@ -102,7 +102,7 @@ def _check_idle(case: Case) -> Iterator[Finding]:
                 impact="A rank that waits in a collective keeps its GPU busy, at "
                 f"{BUSY_PERCENT:.0f} % or more, so the others may wait for this one. One reading "
                 "proves no hang.",
-                fix=["Ask which collective each rank is in. $ gputop jobs --ras"],
+                fix=["Ask which collective each rank is in. $ gputop jobs"],
             )
 
 

@@ -81,7 +81,12 @@ def _mps(case: Case) -> Found:
         evidence=evidence,
         impact="Several ranks may share a GPU at once, and an error of one ends the others. "
         "Ranks that are to have whole GPUs gain nothing from it.",
-        fix=["Stop it where jobs have whole GPUs. $ echo quit | nvidia-cuda-mps-control"],
+        fix=[
+            (
+                "Stop it where jobs have whole GPUs; that ends the programs that it serves. "
+                "$ echo quit | nvidia-cuda-mps-control"
+            ),
+        ],
     )
 
 

@@ -1,18 +1,22 @@
 """Granted and measured P2P: bytes that do not arrive, and P2P that gains nothing."""
 
+from statistics import median
+
+from ....expectation.patterns import host_low
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ....model.english import listing
 from ....model.finding import Finding
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.snapshot import Measurement
+from ....model.units import figure as three
 from ....model.units import gbs
 from ....nccl.prediction import P2P
 from ...case import Case
 from ...pairs import THROUGH_HOST, Pair, devices_of, named
 from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
-from ...shared.redirecting import TRANSLATED, acs_off, may_redirect
+from ...shared.redirecting import TRANSLATED, acs_off
 from .figures import VERIFIED, ends_of, on_gpus
 
 WRONG = ("wrong-bytes", "wrong-data")
@@ -95,7 +99,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
         for gpu in who
         for device in case.way_up(gpu)[1:]
         # Where bytes are lost, DirectTrans is no excuse: few GPUs translate addresses themselves.
-        if may_redirect(device)
+        if device.redirects
     }
     if bridges and case.in_vm is False:
         evidence.append(
@@ -107,7 +111,9 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
         )
         fixes.append(
             acs_off(
-                "Switch off ACS on the bridges of the path (lost at restart).", list(bridges)[:8]
+                "Switch off ACS on the bridges of the path (lost at restart), unless virtual "
+                "machines here rely on it.",
+                list(bridges)[:8],
             )
         )
     kinds = {gpu: device.iommu_type for gpu in who if (device := case.pci(gpu)) is not None}
@@ -129,6 +135,13 @@ def _check_staging(case: Case) -> Found:
     both = needed([ends for ends in direct if ends in staged])
     least = case.threshold(STAGING, "minimum_share")
     slow = faulty([ends for ends in both if direct[ends] < least * staged[ends]])
+    share = median(direct[ends] / staged[ends] for ends in both)
+    if (
+        len(slow) == len(both)
+        and not _cleared(case)
+        and share < case.threshold(STAGING, "lost_share")
+    ):
+        return _turned_away(case, slow, direct, staged)
     pairs = case.prediction.pairs if case.prediction is not None else ()
     by_p2p = {(pair.src_bus_id, pair.dst_bus_id) for pair in pairs if pair.transport == P2P}
     taken = [ends for ends in slow if ends in by_p2p]
@@ -138,14 +151,7 @@ def _check_staging(case: Case) -> Found:
         "P2P is slower than a copy through host memory: "
         + ", ".join(_way(case, ends) for ends in (taken or slow)[:4]),
         devices=sorted({end for ends in slow for end in ends}),
-        evidence=[
-            (
-                f"{_way(case, ends)}, one way",
-                f"{gbs(direct[ends])} by P2P, {gbs(staged[ends])} through host memory",
-                "probe p2p, copy engine",
-            )
-            for ends in slow[:_SHOWN]
-        ],
+        evidence=[_both(case, ends, direct, staged) for ends in slow[:_SHOWN]],
         impact=(
             f"{case.words.library} takes P2P here: {gbs(direct[first])} where "
             f"{gbs(staged[first])} are possible."
@@ -156,6 +162,71 @@ def _check_staging(case: Case) -> Found:
             f"Let {case.words.library} use P2P below PCIe switches alone, then measure "
             "again. $ export NCCL_P2P_LEVEL=PXB"
         ],
+    )
+
+
+def _cleared(case: Case) -> bool:
+    """Whether neither an IOMMU nor ACS is on the way of any GPU, by all that it takes to know."""
+    ways = [case.way_up(gpu.address) for gpu in case.gpus]
+    return bool(ways) and all(
+        way
+        and way[0].iommu_type not in (None, *TRANSLATED)
+        and all(device.acs is not None and not device.redirects for device in way[1:])
+        for way in ways
+    )
+
+
+def _turned_away(
+    case: Case,
+    ends: list[tuple[str, str]],
+    direct: dict[tuple[str, str], float],
+    staged: dict[tuple[str, str], float],
+) -> Finding:
+    """Say what makes P2P of all pairs slower than two copies: what they share, not one link."""
+    some, most = ([values[pair] for pair in ends] for values in (direct, staged))
+    spans = [f"{three(min(values))} to {gbs(max(values))}" for values in (some, most)]
+    who = sorted({end for pair in ends for end in pair})
+    causes, fixes = _causes(case, who)
+    return STAGING.finding(
+        SLOW,
+        f"P2P of all pairs is slower than through host memory ({spans[0]} against {spans[1]}): "
+        "usually an IOMMU that translates, or ACS, on the way; not one GPU's link",
+        devices=who,
+        evidence=[
+            *(_both(case, pair, direct, staged) for pair in ends[:_SHOWN]),
+            *(
+                (f"{case.name(gpu)} through host memory", low, "the same copies")
+                for gpu in who
+                if (low := host_low(case.node, gpu))
+            ),
+            *causes,
+        ],
+        impact="In this state jobs are slow, hang at their first collective, or compute with wrong "
+        "data. Which of the two causes it is, these figures do not tell.",
+        fix=fixes
+        or [
+            "See whether the IOMMU is on and translates. # dmesg | grep -iE 'iommu|DMAR|AMD-Vi'",
+            "See whether bridges redirect. # lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
+            kernel_argument(
+                "Start the kernel with iommu=pt, or switch IOMMU and ACS off in the firmware.",
+                "iommu=pt",
+            ),
+            f"Until then, let {case.words.library} go through host memory. "
+            "$ export NCCL_P2P_DISABLE=1",
+        ],
+    )
+
+
+def _both(
+    case: Case,
+    ends: tuple[str, str],
+    direct: dict[tuple[str, str], float],
+    staged: dict[tuple[str, str], float],
+) -> Proof:
+    return (
+        f"{_way(case, ends)}, one way",
+        f"{gbs(direct[ends])} by P2P, {gbs(staged[ends])} through host memory",
+        case.figures(quantities.WRITE)[0].source,
     )
 
 
@@ -224,8 +295,9 @@ STAGING = Rule(
     disproof="a second measurement on idle GPUs in which P2P is the faster one",
     sources=("NVIDIA/nccl#814", "NVIDIA/nccl-tests#74"),
     check=_check_staging,
-    implied_by=("p2p-data-wrong",),
-    thresholds=(("minimum_share", 0.9),),
+    implied_by=("p2p-data-wrong", "links-unused"),
+    thresholds=(("minimum_share", 0.9), ("lost_share", 0.5)),
+    without_gpus=True,
 )
 BRIDGE = Rule(
     id="p2p-across-host-bridge",

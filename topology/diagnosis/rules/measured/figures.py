@@ -8,6 +8,9 @@ import msgspec
 from ....expectation.collectives import COLLECTIVES
 from ....expectation.devices import HOST, MEMORY
 from ....expectation.judgement import LOW, Judgement, percent
+from ....expectation.links import pcie_gbs
+from ....expectation.pairs import QUANTITIES as PAIR_QUANTITIES
+from ....expectation.references import pcie_practical
 from ....hardware.specs import LOOK, Sku
 from ....model.finding import Finding
 from ....model.machine import Gpu, PciDevice
@@ -26,6 +29,7 @@ from ...shared.lanes import loaded
 Judged = tuple[Measurement, Judgement]
 LEAST_SIBLINGS = 3
 _SHOWN = 6
+_NEAR = 0.12
 
 
 def disturbed(figure: Measurement) -> bool:
@@ -350,10 +354,75 @@ def _link(case: Case, word: Severity, figures: Sequence[Judged]) -> Finding:
     )
 
 
+def _check_far(case: Case) -> Found:
+    known = needed([judged for judged in case.judged if judged[1].band is not None])
+    far = faulty(
+        [
+            (figure, judgement)
+            for figure, judgement in known
+            if judgement.far and not figure.wrong and not disturbed(figure)
+        ]
+    )
+    groups: dict[str, list[Judged]] = {}
+    for judged in far:
+        groups.setdefault(judged[0].quantity, []).append(judged)
+    return [_far(case, group) for group in list(groups.values())[:1]]
+
+
+def _far(case: Case, figures: Sequence[Judged]) -> Finding:
+    figure, judgement = min(figures, key=lambda judged: judged[1].share or 0.0)
+    who = ends_of([figure for figure, _ in figures])
+    healthy = judgement.band.healthy if judgement.band is not None else None
+    what = figure.quantity.replace("_", " ")
+    of_whom = f" of {case.all_or_names(who)}" if who else ""
+    return FAR_LOW.finding(
+        NOTICE,
+        f"{what}{of_whom} is far below what this hardware gives: {three(figure.value)} of about "
+        f"{three(healthy)} {figure.unit or ''}{as_lanes(case, figure)}",
+        devices=who,
+        evidence=[
+            (
+                figure_name(case, figure),
+                f"{three(figure.value)} {figure.unit or ''}, about {three(judgement.band.healthy)} "
+                f"expected ({percent(judgement.share or 0.0)}), by an estimate",
+                f"{figure.source}; {judgement.band.source}",
+            )
+            for figure, judgement in figures[:_SHOWN]
+            if judgement.band is not None
+        ],
+        impact="An estimate is not exact, but not off by so much: something holds this back.",
+        cost=lost(healthy, figure),
+        fix=[
+            "Compare lanes and generation of each GPU's slot with what the card can do. "
+            "# lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkSta:'",
+            "See what lies between the devices. $ "
+            + (
+                vendors.command(case.gpus, nvidia="nvidia-smi topo -m", amd="amd-smi topology")
+                or "lspci -tv"
+            ),
+        ],
+    )
+
+
+def as_lanes(case: Case, figure: Measurement) -> str:
+    """Which narrower PCIe link gives a figure of this size: ", about what PCIe 4.0 x4 gives"."""
+    gpu = case.machine.gpu(figure.src or "")
+    sku = case.sku(gpu) if gpu is not None else None
+    ways = PAIR_QUANTITIES.get(figure.quantity, ("", 1.0))[1]
+    if sku is None or figure.unit != "GB/s" or figure.value is None:
+        return ""
+    for lanes in (1, 2, 4, 8):
+        line, share = pcie_gbs(sku.pcie_gen, lanes), pcie_practical(sku.pcie_gen)
+        gives = (line or 0.0) * (share.fraction if share else 0.0) * ways
+        if gives and abs(figure.value - gives) < _NEAR * gives:
+            return f", about what PCIe {sku.pcie_gen}.0 x{lanes} gives"
+    return ""
+
+
 MEMORY_LOW = Rule(
     id="memory-bandwidth-low",
     family="D01",
-    title="Memory bandwidth below that of the model",
+    title="memory bandwidth below that of the model",
     evidence="probe memory on idle GPUs, arrays far beyond the caches",
     disproof="a healthy figure in a second `gputop probe memory`",
     sources=("stas00/ml-engineering compute/accelerator",),
@@ -364,7 +433,7 @@ MEMORY_LOW = Rule(
 COMPUTE_LOW = Rule(
     id="compute-low",
     family="D34",
-    title="Matrix multiplication below that of the model",
+    title="matrix multiplication below that of the model",
     evidence="probe gemm on idle GPUs; 5 % between siblings is normal",
     disproof="a healthy figure in a second `gputop probe gemm`",
     sources=("NVIDIA/NVSentinel#890", "stas00/ml-engineering compute/accelerator"),
@@ -375,7 +444,7 @@ COMPUTE_LOW = Rule(
 COLLECTIVE_LOW = Rule(
     id="collective-low",
     family="D01",
-    title="Collectives below what this node gives",
+    title="collectives below what this node gives",
     evidence="probe collectives: busbw at 256 MiB and more",
     disproof="a plateau inside the band in a second `gputop probe collectives`; a small message "
     "alone proves nothing",
@@ -393,7 +462,7 @@ COLLECTIVE_LOW = Rule(
 LINK_LOW = Rule(
     id="host-link-low",
     family="D07",
-    title="Host copies below what the PCIe link gives",
+    title="host copies below what the PCIe link gives",
     evidence="probe host on idle GPUs, pinned memory of the near NUMA node",
     disproof="a healthy figure in a second `gputop probe host`",
     sources=("NVIDIA/nvbandwidth#53", "NVIDIA/open-gpu-kernel-modules#1010"),
@@ -401,4 +470,25 @@ LINK_LOW = Rule(
     implied_by=("pcie-width", "pcie-generation"),
     each=True,
 )
-RULES = (COLLECTIVE_LOW, MEMORY_LOW, COMPUTE_LOW, LINK_LOW)
+FAR_LOW = Rule(
+    id="figure-far-below",
+    family="D40",
+    title="figures a third or less of even an estimate",
+    evidence="a measured figure and an estimate of what this hardware gives",
+    disproof="a figure near the estimate in a second measurement on an idle node",
+    sources=("tinygrad/open-gpu-kernel-modules#44",),
+    check=_check_far,
+    implied_by=(
+        *_BOARD,
+        "pair-bandwidth-low",
+        "p2p-slower-than-staging",
+        "links-unused",
+        "pcie-width",
+        "pcie-generation",
+        "host-link-low",
+        "collective-low",
+        "xgmi-link-down",
+        "flag-costs",
+    ),
+)
+RULES = (COLLECTIVE_LOW, MEMORY_LOW, COMPUTE_LOW, LINK_LOW, FAR_LOW)

@@ -176,7 +176,7 @@ def _finding(
 PAIRS = Rule(
     id="pair-bandwidth-low",
     family="D40",
-    title="Pairs of GPUs that copy more slowly than they should",
+    title="pairs of GPUs that copy more slowly than they should",
     evidence="probe p2p on idle GPUs: GB/s of every ordered pair",
     disproof="a healthy matrix in a second `gputop probe p2p`",
     sources=("tinygrad/open-gpu-kernel-modules#6", "NVIDIA/nccl-tests#268"),

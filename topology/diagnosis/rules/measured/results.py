@@ -209,7 +209,7 @@ def _said(run: Measurement, what: str, value: str) -> Proof:
 COLLECTIVE_FAILS = Rule(
     id="collective-fails",
     family="D02",
-    title="Collectives that hang, fail or give wrong sums",
+    title="collectives that hang, fail or give wrong sums",
     evidence="probe nccl or collectives: kernels on two GPUs that wait for each other",
     disproof="the verdict finished in a second `gputop probe nccl`",
     sources=("NVIDIA/nccl-tests#117", "noonghunna/club-3090 PR 902"),
@@ -227,7 +227,7 @@ WRONG = Rule(
 )
 LINEAR = Rule(
     id="matmul-linear-differ",
-    title="Matrix products whose speed depends on how they are called",
+    title="matrix products whose speed depends on how they are called",
     evidence="probe gemm: matmul and F.linear of the same shape",
     disproof="equal speeds in a second `gputop probe gemm`",
     sources=("stas00/ml-engineering compute/accelerator/benchmarks",),
@@ -238,7 +238,7 @@ LINEAR = Rule(
 DISTURBED = Rule(
     id="figures-disturbed",
     family="D24",
-    title="Low figures that were measured beside another process",
+    title="low figures that were measured beside another process",
     evidence="figures of probes, and who else used the GPUs meanwhile",
     disproof="a healthy figure while nobody else uses the GPU",
     sources=("NVIDIA/DCGM#272",),
@@ -246,7 +246,7 @@ DISTURBED = Rule(
 )
 LAUNCH = Rule(
     id="test-launch",
-    title="Runs of a bandwidth test whose processes and GPUs do not add up",
+    title="runs of a bandwidth test whose processes and GPUs do not add up",
     evidence="the list of devices in a pasted output of nccl-tests or rccl-tests",
     disproof="a list of devices with one line for each GPU and ranks that count from 0 once",
     sources=("NVIDIA/nccl-tests README", "NVIDIA/nccl-tests#287"),

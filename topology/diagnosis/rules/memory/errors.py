@@ -31,18 +31,6 @@ def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
     return [(gpu, now.ecc) for gpu, now in case.read if now.ecc is not None]
 
 
-def _reset(gpus: list[Gpu], text: str) -> Step:
-    numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
-    return vendors.step(
-        gpus,
-        text,
-        root=True,
-        # Without their numbers the commands would reset all GPUs.
-        nvidia=numbers and f"nvidia-smi --gpu-reset -i {numbers}",
-        amd=numbers and f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ')}",
-    )
-
-
 def _uncorrected(case: Case) -> Found:
     known = [(gpu, ecc.uncorrected_volatile) for gpu, ecc in _counts(case)]
     new: list[tuple[Gpu, str]] = []
@@ -80,7 +68,7 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
             "reading shows whether they go on (`gputop check --since FILE`)."
         ),
         fix=[
-            _reset(gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
+            vendors.reset(gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
             vendors.step(
                 gpus,
                 "Test the memory before the GPU goes back into service.",
@@ -184,7 +172,7 @@ def _remedy(gpus: list[Gpu], severity: Severity) -> Step:
         return "Take the GPU out of service and have it replaced."
     if severity == CANNOT_TELL:
         return "Test the memory. $ dcgmi diag -r 3"
-    return _reset(gpus, "Drain the GPU and reset it.")
+    return vendors.reset(gpus, "Drain the GPU and reset it.")
 
 
 def _rows(ecc: EccCounts) -> str:

@@ -67,7 +67,7 @@ def _nothing(case: Case) -> list[Finding] | None:
 def _some_down(case: Case, group: Group) -> Finding | None:
     down = [(device, port) for device, port in group if port.state in DOWN]
     active = [(device, port) for device, port in group if port.state == UP]
-    if not down or not active:
+    if not down or not active or _uncabled(group):
         return None
     known = all(_has_board(device) for device, _ in group)
     meant = all(_beside(case, device) for device, _ in down)
@@ -82,6 +82,23 @@ def _some_down(case: Case, group: Group) -> Finding | None:
         f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not need it.",
         fix=[_look(names[0])],
     )
+
+
+_HALF = re.compile(r"roce(?:P\d{1,4})?p\d{1,3}s\d{1,3}f([01])")
+
+
+def _uncabled(group: Group) -> bool:
+    """Whether the ports are those of GB10's two cages, and a cage is down because it has no cable.
+
+    Each cage is two RDMA devices, the halves of one connector: rocep1s0f0 and roceP2p1s0f0.
+    """
+    cages: dict[str, set[bool]] = defaultdict(set)
+    halves = [(_HALF.fullmatch(device.name), port.state == UP) for device, port in group]
+    for half, up in halves:
+        if half is None:
+            return False
+        cages[half[1]].add(up)
+    return len(halves) == 4 and {True} in cages.values() and {True, False} not in cages.values()
 
 
 def _addresses(ports: Group) -> list[str]:
@@ -105,10 +122,25 @@ def _none_up(ports: Group) -> Finding:
         f"none of {plural(len(ports), 'RDMA port')} is up",
         devices=_addresses(ports),
         evidence=_states(ports),
-        impact="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
-        "need RDMA.",
+        impact=f"{_waits_for(ports)}Jobs over several nodes go by TCP (NET/Socket). Jobs inside "
+        "this node do not need RDMA.",
         fix=[_look(ports[0][0].name)],
     )
+
+
+PHYSICAL = {
+    "linkup": "its link is up, and no subnet manager has made it active",
+    "polling": "it has no signal: the link is down, by its cable, transceiver or switch port",
+    "disabled": "it is switched off",
+}
+"""What the physical state of a port that is down says (InfiniBand specification, PortInfo)."""
+
+
+def _waits_for(ports: Group) -> str:
+    """What the first port's physical state says, as a sentence; "" where it says nothing."""
+    device, port = ports[0]
+    said = PHYSICAL.get((port.physical_state or "").replace("_", "").lower())
+    return f"{device.name} is Down: {said}. " if said else ""
 
 
 def _look(name: str) -> Step:

@@ -10,7 +10,7 @@ from ....model.english import plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.page import Basis
-from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import figure, gbs, sentence
 from ....sources.collect import ONLY_PCI
 from ... import vendors
@@ -189,7 +189,7 @@ def _check_missing(case: Case) -> Found:
         MISSING,
         case,
         sick,
-        SLOW,
+        NOTICE if _perhaps_cut(case, sick) else SLOW,
         f"{{gpus}} {'shows' if len(sick) == 1 else 'show'} fewer NVLinks than belong there",
         (
             "NVLinks",
@@ -201,6 +201,13 @@ def _check_missing(case: Case) -> Found:
         fix=REPAIR,
         brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
     )
+
+
+def _perhaps_cut(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> bool:
+    """Whether a text that shows one GPU may just end within the list of its links."""
+    numbers = [link.link for link in sick[0][0].nvlinks]
+    told = numbers == list(range(len(numbers)))
+    return not case.on_node and len(case.gpus) == 1 and told
 
 
 def _switched(gpu: Gpu) -> bool:
@@ -218,7 +225,7 @@ WHOLE = (2, 4, 8, 16)
 """GPUs that are joined on a board or by a bridge: pairs, bridges and boards of four, HGX and OAM
 boards of eight, DGX-2. No product joins another number."""
 _PCIE = "pcie"
-_FEWEST = 3
+FEWEST = 3
 """A pair and one more GPU are two cards with a bridge, and one without."""
 
 
@@ -231,7 +238,7 @@ def _check(case: Case) -> Found:
     found = []
     for island in case.node.islands:
         sisters = [gpu for gpu in alone if _sister(case, gpu, island)]
-        if len(island) >= _FEWEST and 0 < len(sisters) == _lacking(len(island)):
+        if len(island) >= FEWEST and 0 < len(sisters) == lacking(len(island)):
             found.append(_finding(case, sisters, island))
     return found
 
@@ -250,7 +257,7 @@ def _apart(case: Case, pair: Pair) -> bool:
     return cell is not None and cell.basis is Basis.READ
 
 
-def _lacking(size: int) -> int:
+def lacking(size: int) -> int:
     """How many GPUs make an island of this size a board; 0 where it is one."""
     return 0 if size in WHOLE else max(next((n for n in WHOLE if n > size), 0) - size, 0)
 
@@ -324,35 +331,6 @@ def _fix(case: Case, *, amd: bool) -> list[Step]:
     ]
 
 
-def _check_incomplete(case: Case) -> Found:
-    """Only where no PCI device is listed: where they are, other rules know who is missing.
-
-    A text alone is never called healthy; a node would be, though one of its GPUs may be lost.
-    """
-    said = case.machine.relations or case.machine.pairs
-    if case.machine.pci or not said or any(gpu.partition for gpu in case.gpus):
-        return None
-    islands = case.node.islands
-    size = len(islands[0]) if len(islands) == 1 else 0
-    lacking = _lacking(size)
-    if size != len(case.gpus) or size < _FEWEST or not lacking:
-        return []
-    return INCOMPLETE.finding(
-        CANNOT_TELL if case.on_node else NOTICE,
-        f"{size} GPUs are joined by {case.words.link}, and boards of this kind have "
-        f"{size + lacking}",
-        devices=case.gpus,
-        evidence=[(f"GPUs that {case.words.link} joins", case.names(islands[0]), case.source)],
-        impact=f"{lacking} of the board {'is' if lacking == 1 else 'are'} not "
-        f"{'here' if case.on_node else 'in this text'}: lost, or not given to this container "
-        "or guest.",
-        fix=[
-            "Count the GPUs on PCI. $ lspci | grep -iE '3D|accelerator'",
-            "Look for what the driver reported. # dmesg",
-        ],
-    )
-
-
 DOWN = Rule(
     id="nvlink-down",
     family="D12",
@@ -393,14 +371,4 @@ OUTSIDE = Rule(
         "xgmi-link-down",
     ),
 )
-INCOMPLETE = Rule(
-    id="board-incomplete",
-    family="D12",
-    title="a number of connected GPUs that no known board has",
-    evidence="relations of all pairs of GPUs, where no PCI devices are listed",
-    disproof="as many GPUs in `lspci` as here",
-    sources=("NVIDIA HGX and DGX user guides: boards of 4, 8 and 16",),
-    check=_check_incomplete,
-    implied_by=("gpu-lost", "amd-few-gpus"),
-)
-RULES = (DOWN, MISSING, OUTSIDE, INCOMPLETE)
+RULES = (DOWN, MISSING, OUTSIDE)

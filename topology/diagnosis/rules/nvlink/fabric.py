@@ -3,15 +3,17 @@
 from ....hardware.vendors import NVIDIA
 from ....model.copied import may_stand
 from ....model.machine import Gpu, PciKind
-from ....model.severity import BROKEN, NOTICE, SLOW, Severity
+from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ...case import Case
 from ...gpu_rule import of_gpus
+from ...pairs import in_braces
 from ...rule import Found, Rule, Step, faulty, needed
-from ...shared.fabric_words import GONE
+from ...shared.fabric_words import GONE, RESTART
 
-RESTART = (
-    "Restart the fabric manager; its version must be that of the driver. "
-    "# systemctl restart nvidia-fabricmanager"
+_CHANNEL = (
+    "Create a channel, which a restart of the host takes away, on every host of the domain. "
+    "# mkdir -p /dev/nvidia-caps-imex-channels && mknod /dev/nvidia-caps-imex-channels/channel0 c "
+    "$(awk '/nvidia-caps-imex-channels/ {print $1}' /proc/devices) 0"
 )
 
 
@@ -71,6 +73,7 @@ _RESET_FIRST = (
     "Reset the GPUs while nothing uses them; the fabric then sets their routes again. "
     "# nvidia-smi --gpu-reset"
 )
+_MNNVL = ("Until then, let NCCL take the network between hosts. $ export NCCL_MNNVL_ENABLE=0",)
 _RESET = (
     "If that does not help, reset the GPUs while nothing uses them, or restart the node. "
     "# nvidia-smi --gpu-reset"
@@ -117,6 +120,39 @@ def _unready(gpu: Gpu) -> str | None:
     return None
 
 
+def _partition(case: Case) -> Found:
+    joined = [(gpu, gpu.fabric) for gpu in case.gpus if gpu.fabric and gpu.fabric.joined]
+    homes = needed({gpu.address: home for gpu, fabric in joined if (home := fabric.partition)})
+    groups: dict[object, list[str]] = {}
+    for gpu, home in homes.items():
+        groups.setdefault(home, []).append(gpu)
+    faulty(list(groups)[1:])
+    refused = any(
+        pair.granted is False and not pair.mig and homes[pair.ends[0]] != homes[pair.ends[1]]
+        for pair in case.pairs
+        if homes.keys() >= set(pair.ends)
+    )
+    return of_gpus(
+        PARTITION,
+        case,
+        [(gpu, *home) for gpu, home in homes.items()],
+        BROKEN if refused else CANNOT_TELL,
+        f"the GPUs are in {len(groups)} partitions of the NVSwitch fabric: "
+        + in_braces(case, groups.values()),
+        (
+            "partition",
+            lambda _, cluster, clique: f"clique {clique} of cluster {cluster}",
+            FABRIC_SOURCE,
+        ),
+        impact="The fabric carries nothing from one partition to another, and the driver refuses "
+        "P2P. NCCL goes by the links inside a host, and stops at start."
+        if refused
+        else "The fabric carries nothing from one partition to another; yet the driver does not "
+        "refuse P2P between them. One of the two is not true: measure, before a job trusts it.",
+        fix=["Let whoever manages the fabric put the GPUs of a host into one partition.", _RESET],
+    )
+
+
 def _health(case: Case) -> Found:
     known = needed(
         [
@@ -144,7 +180,7 @@ def _health(case: Case) -> Found:
             if broken
             else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
         ),
-        fix=[_RESET_FIRST, RESTART],
+        fix=[_RESET_FIRST, RESTART, *(_MNNVL if any(map(_spans_hosts, case.gpus)) else ())],
     )
 
 
@@ -193,10 +229,10 @@ def _imex(case: Case) -> Found:
         impact="A job on this host alone is not touched. One over several hosts of this NVLink "
         "domain fails when NCCL starts, or takes the network instead of NVLink.",
         fix=[
-            "Create a channel and start the IMEX daemon on every host of the domain. "
-            "# nvidia-modprobe -c 0 && systemctl start nvidia-imex",
+            _CHANNEL,
+            "Start the IMEX daemon on every host of the domain. # systemctl start nvidia-imex",
             "In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0).",
-            "Until then, let NCCL take the network between hosts. $ export NCCL_MNNVL_ENABLE=0",
+            *_MNNVL,
         ],
     )
 
@@ -231,6 +267,17 @@ STATE = Rule(
     check=_state,
     implied_by=("fabric-manager", "gpu-reset-required"),
 )
+PARTITION = Rule(
+    id="fabric-partition",
+    family="D03",
+    title="GPUs of one node in different partitions of the NVSwitch fabric",
+    evidence="cluster and clique of each GPU's registration with the fabric",
+    vendor=NVIDIA.id,
+    disproof="one ClusterUUID and one CliqueId for all GPUs in `nvidia-smi -q`, or a partition for "
+    "some GPUs of this node that somebody made on purpose",
+    sources=("nvml.h nvmlGpuFabricInfoV_t", "NCCL src/mnnvl.cc", "NCCL src/graph/paths.cc"),
+    check=_partition,
+)
 HEALTH = Rule(
     id="fabric-health",
     family="D19",
@@ -251,4 +298,4 @@ IMEX = Rule(
     sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
     check=_imex,
 )
-RULES = (MANAGER, STATE, HEALTH, IMEX)
+RULES = (MANAGER, STATE, PARTITION, HEALTH, IMEX)

@@ -4,17 +4,19 @@ from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
+from ....model.machine import redirecting
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import Case
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
 from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
-from ...shared.redirecting import REDIRECTS, TRANSLATED, acs_off, bridges_between, redirects
+from ...shared.redirecting import TRANSLATED, acs_off, bridges_between, redirects
 
 CONTROL = "PCI config space, ACS control (extended capability 0x000D, offset 6)"
 _FORWARD_ONLY = "iommu.passthrough=1"
 PASS_THROUGH = ("iommu=pt", "iommu=off", "intel_iommu=off", "amd_iommu=off", _FORWARD_ONLY)
 _SHOWN = 6
+_OFF = "Unless virtual machines here rely on it, switch off ACS"
 
 
 def _peers(case: Case) -> list[Pair]:
@@ -95,7 +97,7 @@ def _listed(case: Case) -> list[Finding] | None:
     lines = case.machine.unnamed_acs
     if not lines or case.in_vm:
         return None
-    bad = [line.acs for line in lines if not set(REDIRECTS).isdisjoint(line.acs)]
+    bad = [line.acs for line in lines if redirecting(line.acs)]
     if not bad:
         return []
     return [
@@ -113,8 +115,8 @@ def _listed(case: Case) -> list[Finding] | None:
             fix=[
                 "List the bridges by name, and give --from all of it. # lspci -vvv",
                 (
-                    "Switch off ACS on the bridges above GPUs and NICs; it comes back at the next "
-                    "start. # setpci -s BRIDGE ECAP_ACS+6.w=0000"
+                    f"{_OFF} on the bridges above GPUs and NICs; it comes back at the next start. "
+                    "# setpci -s BRIDGE ECAP_ACS+6.w=0000"
                 ),
             ],
         )
@@ -139,7 +141,7 @@ def _type(case: Case, addresses: Sequence[str]) -> Proof:
 
 def _clear(case: Case, bridges: Sequence[str]) -> list[Step]:
     return [
-        acs_off("Switch off ACS on these bridges; it comes back at the next start.", bridges[:16]),
+        acs_off(f"{_OFF} on these bridges; it comes back at the next start.", bridges[:16]),
         "Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup.",
         (
             f"Until then, keep {case.words.library}'s P2P to {case.words.link}; the rest goes "
@@ -232,8 +234,8 @@ ACS_RULE = Rule(
     family="D02",
     title="ACS that sends peer traffic through the root complex",
     evidence="ACS control of each bridge between two devices (root reads it), on bare metal",
-    disproof="no ReqRedir+, CmpltRedir+ or UpstreamFwd+ in `lspci -vvv` of a bridge between the "
-    "two; SrcValid+ alone does not redirect",
+    disproof="neither ReqRedir+ nor CmpltRedir+ in `lspci -vvv` of a bridge between the two; "
+    "SrcValid+ and UpstreamFwd+ alone do not redirect",
     sources=("NVIDIA/nccl#2079", "NVIDIA/nccl#606", "NCCL user guide, troubleshooting"),
     check=_check_acs,
     without_gpus=True,
@@ -242,7 +244,7 @@ ACS_RULE = Rule(
 IOMMU = Rule(
     id="iommu-translated",
     family="D02",
-    title="An IOMMU that translates addresses of P2P over PCIe",
+    title="an IOMMU that translates addresses of P2P over PCIe",
     evidence="type of the IOMMU group of each GPU, on bare metal",
     disproof="identity in /sys/kernel/iommu_groups/*/type of the GPU's group",
     sources=("NVIDIA/nccl#257", "NVIDIA/nccl#667", "CUDA C++ programming guide, IOMMU on Linux"),

@@ -22,6 +22,7 @@ from ...rule import Found, Rule, Step, faulty, needed
 from ...shared.counters import added, both_readings, elapsed_seconds, rate
 from ...shared.lanes import (
     Narrow,
+    by_itself,
     by_siblings,
     generation_of,
     links_of,
@@ -37,18 +38,20 @@ def _check(case: Case) -> Found:
     gpus = set(ends)
     ends += [nic.address for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
     widths = [width for gpu in case.gpus if (width := width_now(case, gpu)) is not None]
-    if len(widths) < 2 and not loaded(case) and not any(links_of(case, end) for end in ends):
+    if not widths and not loaded(case) and not any(links_of(case, end) for end in ends):
         return None
     found = [link for end in ends for link in too_few(case, end)]
     found += by_siblings(case, {link.device for link in found})
     found += under_load(case, {link.device for link in found})
+    alone = by_itself(case, {link.device for link in found})
     # A bridge above several devices is one link.
     shared = {link.link for link in found if link.device in gpus}
     mine = [link for link in found if link.link in shared]
     nics = [link for link in found if link.link not in shared]
     # A root port may report more lanes than its slot has; a sibling with more proves a fault.
     harm = SLOW if any(_behind(case, link) for link in nics) else NOTICE
-    return [_finding(case, some, of) for some, of in ((mine, SLOW), (nics, harm)) if some]
+    groups = ((mine, SLOW), (nics, harm), (alone, NOTICE))
+    return [_finding(case, some, of) for some, of in groups if some]
 
 
 def _behind(case: Case, link: Narrow) -> bool:
@@ -85,7 +88,8 @@ def _finding(case: Case, found: Sequence[Narrow], severity: Severity) -> Finding
         cost="" if cost is None else cost.brief,
         fix=[
             _both_ends(first.link),
-            "Seat the card or its riser again; look at the slot's bifurcation.",
+            f"Move the card to a slot with x{first.most}, or seat it or its riser again; look at "
+            "the slot's bifurcation.",
         ],
     )
 
@@ -128,14 +132,68 @@ MINUTE_SECONDS = 60.0
 LIVE = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 
 
+BUSY_PERCENT = 50.0
+"""Load under which no driver leaves a link at its resting speed."""
+
+
 def _check_generation(case: Case) -> Found:
+    copied, busy = _under_copies(case), _while_busy(case)
+    if copied is None and busy is None:
+        return None
+    said = {device for finding in copied or () for device in finding.devices}
+    return [
+        *(copied or ()),
+        *_busy(case, [row for row in busy or () if row[0].address not in said]),
+    ]
+
+
+def _while_busy(case: Case) -> list[tuple[Gpu, int, int, float]] | None:
+    """GPUs at work whose link is slower than the card's own; None where no load was read."""
+    known = [
+        (gpu, now.pcie_gen, _generation(case, gpu) or gpu.pcie_gen_max_device or 0, load)
+        for gpu in case.gpus
+        if (now := case.reading(gpu)) is not None
+        and now.pcie_gen
+        and (load := now.utilization_percent) is not None
+    ]
+    if not known:
+        return None
+    return [row for row in known if row[1] < row[2] and row[3] >= BUSY_PERCENT]
+
+
+def _busy(case: Case, slow: Sequence[tuple[Gpu, int, int, float]]) -> list[Finding]:
+    if not slow:
+        return []
+    gpu, seen, most, load = slow[0]
+    return [
+        of_gpus(
+            GENERATION,
+            case,
+            slow,
+            NOTICE,
+            f"PCIe of {{gpus}} is at gen{seen} of gen{most} at a load of {load:.0f} %",
+            (
+                "PCIe of {gpu} at work",
+                lambda _, seen, most, load: f"gen{seen} of gen{most}, load {load:.0f} %",
+                vendors.source([gpu], "NVML"),
+            ),
+            impact="A GPU at work has its link at full speed, a resting one has not. Whether "
+            "copies are slow was not measured.",
+            fix=["Measure it. $ gputop probe host", _both_ends(gpu.address)],
+        )
+    ]
+
+
+def _under_copies(case: Case) -> list[Finding] | None:
     figures = [
         (figure, figure.details.get("pcie_generation"))
         for quantity in LIVE
         for figure in case.figures(quantity, "pinned")
         if figure.value is not None
     ]
-    known = needed([(figure, seen) for figure, seen in figures if isinstance(seen, int)])
+    known = [(figure, seen) for figure, seen in figures if isinstance(seen, int)]
+    if not known:
+        return None
     least = case.threshold(GENERATION, "minimum_share")
     slow: dict[str, tuple[Gpu, Measurement, int, int, float]] = {}
     for figure, seen in known:
@@ -147,30 +205,34 @@ def _check_generation(case: Case) -> Found:
         # A port inside a switch may report a low speed, so the copy rate decides (nccl#1614).
         if whole is not None and (figure.value or 0.0) < least * whole:
             slow.setdefault(gpu.address, (gpu, figure, seen, most, whole))
-    found = list(faulty(slow).values())
+    if not slow:
+        return []
+    found = list(slow.values())
     gpu, figure, seen, most, whole = found[0]
-    return of_gpus(
-        GENERATION,
-        case,
-        found,
-        SLOW,
-        f"PCIe of {{gpus}} stays at gen{seen} under load, gen{most} is possible",
-        (
-            "PCIe of {gpu} while a copy ran",
-            lambda _, figure, seen, most, whole: (
-                f"gen{seen} of gen{most}, {gbs(figure.value)} of {gbs(whole)}"
+    return [
+        of_gpus(
+            GENERATION,
+            case,
+            found,
+            SLOW,
+            f"PCIe of {{gpus}} stays at gen{seen} under load, gen{most} is possible",
+            (
+                "PCIe of {gpu} while a copy ran",
+                lambda _, figure, seen, most, whole: (
+                    f"gen{seen} of gen{most}, {gbs(figure.value)} of {gbs(whole)}"
+                ),
+                lambda gpu, figure, *_: (
+                    f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy"
+                ),
             ),
-            lambda gpu, figure, *_: (
-                f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy"
-            ),
-        ),
-        impact=f"Host copies get {gbs(figure.value)} where the link could carry "
-        f"{gbs(whole)} one way.",
-        fix=[
-            _both_ends(gpu.address),
-            "Seat the card again; set the slot's speed and switch off ASPM.",
-        ],
-    )
+            impact=f"Host copies get {gbs(figure.value)} where the link could carry "
+            f"{gbs(whole)} one way.",
+            fix=[
+                _both_ends(gpu.address),
+                "Seat the card again; set the slot's speed and switch off ASPM.",
+            ],
+        )
+    ]
 
 
 def _generation(case: Case, gpu: Gpu) -> int | None:
@@ -243,7 +305,8 @@ GENERATION = Rule(
     id="pcie-generation",
     family="D07",
     title="PCIe links that stay slow under load",
-    evidence="probe host: PCIe generation read while a copy ran, and its GB/s; never at rest",
+    evidence="PCIe generation read while a copy of probe host ran, and its GB/s, or beside a load "
+    "of the GPU; never at rest",
     disproof="the full generation during a copy, or more than three quarters of the link's rate",
     sources=("NVIDIA/open-gpu-kernel-modules#731", "NVIDIA/open-gpu-kernel-modules#1010"),
     check=_check_generation,

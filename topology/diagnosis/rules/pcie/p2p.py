@@ -3,14 +3,18 @@
 import re
 from collections.abc import Sequence
 
+from ....expectation.links import pcie_gbs
+from ....expectation.references import pcie_practical
 from ....hardware.vendors import AMD, NVIDIA
 from ....model import quantities
 from ....model.finding import Finding
 from ....model.severity import BROKEN, BY_DESIGN, NOTICE, SLOW, Severity
+from ....model.units import gbs
 from ... import vendors
 from ...case import Case
 from ...pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
 from ...rule import Found, Proof, Rule, faulty, needed
+from ...shared.fabric_words import RESTART
 
 _GENERIC = "GeForce RTX 40"
 """Boards of which none has P2P."""
@@ -84,7 +88,23 @@ def _check_nvlink(case: Case) -> Found:
                 "tenth of it.",
             )
         )
+    incapable = [pair for pair in asked if pair not in refused and not _capable(pair)]
+    if incapable:
+        found.append(
+            _nvlink(
+                case,
+                incapable,
+                SLOW,
+                f"NVLinks are up, but the driver denies them P2P: {named(case, incapable)}",
+                "NCCL leaves out links without this capability, and goes over PCIe.",
+            )
+        )
     return found
+
+
+def _capable(pair: Pair) -> bool:
+    links = [link for gpu in (pair.one, pair.other) for link in gpu.nvlinks_up]
+    return all(link.p2p_capable is not False for link in links)
 
 
 def _nvlink_words(pair: Pair) -> list[str]:
@@ -109,9 +129,10 @@ def _nvlink(
         impact=impact,
         fix=[
             "Compare the state of the fabric of all GPUs. $ nvidia-smi -q | grep -A4 Fabric",
+            RESTART,
             (
-                "Start the fabric manager of the driver's version, or reset the GPUs. "
-                "# systemctl restart nvidia-fabricmanager"
+                "If that does not help, reset the GPUs while nothing uses them. "
+                "# nvidia-smi --gpu-reset"
             ),
         ],
     )
@@ -221,15 +242,50 @@ WITHOUT = re.compile(r"\bGeForce RTX [2-5]0[5-9]0\b", re.IGNORECASE)
 """GeForce since Turing; older ones had P2P over PCIe, and boards for workstations have it."""
 
 
+UNBRIDGED = re.compile(r"\bGeForce RTX (?:[45]0[5-9]0|30[5-8]0|20[56]0)\b", re.IGNORECASE)
+"""Those of them that take no NVLink bridge either: fast copies between others may go over one."""
+
+
 def _without_p2p(pair: Pair) -> bool:
     return all(_GENERIC in (gpu.name or "") for gpu in (pair.one, pair.other))
+
+
+_FASTER = 1.25
+"""A direct copy at this multiple of one through the host is no copy through the host."""
+_BOTH = 1.3
+"""What both directions of a copy through the host reach together stays below this multiple of what
+the link carries one way: every byte crosses it twice."""
+
+
+def _by_measurement(case: Case, pair: Pair) -> Proof | None:
+    """A measured copy that proves P2P of a pair, whatever a table says of the product."""
+    sku = case.sku(pair.one)
+    share = pcie_practical(sku.pcie_gen) if sku is not None else None
+    line = pcie_gbs(sku.pcie_gen, sku.pcie_width) if sku is not None else None
+    for src, dst in (pair.ends, pair.ends[::-1]):
+        known = {
+            quantity: figure
+            for quantity in (quantities.WRITE, quantities.STAGED, quantities.TOGETHER)
+            for figure in case.figures(quantity)
+            if (figure.src, figure.dst) == (src, dst) and figure.value and not figure.wrong
+        }
+        what = f"copies of {case.name(src)} to {case.name(dst)}"
+        direct, staged = known.get(quantities.WRITE), known.get(quantities.STAGED)
+        if direct and staged and (direct.value or 0.0) > _FASTER * (staged.value or 0.0):
+            value = f"{gbs(direct.value)} with P2P, {gbs(staged.value)} through host memory"
+            return what, value, direct.source
+        both = known.get(quantities.TOGETHER)
+        if both and line and share and (both.value or 0.0) > _BOTH * line * share.fraction:
+            return what, f"{gbs(both.value)} both ways together", both.source
+    return None
 
 
 def _check(case: Case) -> Found:
     pairs = [pair for pair in whole_pairs(case) if pair.one.name and pair.other.name]
     if not pairs or any(pair.words for pair in pairs):
         return None
-    without = faulty([pair for pair in pairs if not pair.fast and WITHOUT.search(_models(pair))])
+    without = [pair for pair in pairs if not pair.fast and WITHOUT.search(_models(pair))]
+    without = faulty([pair for pair in without if _by_measurement(case, pair) is None])
     devices = devices_of(without)
     return BY_NAME.finding(
         BY_DESIGN,
@@ -268,24 +324,36 @@ def _why_refused(case: Case, pairs: Sequence[Pair], word: str, *, near: bool) ->
 
 
 def _check_forced(case: Case) -> Found:
-    host = case.machine.host
+    host = case.host
     asked = [pair for pair in whole_pairs(case) if pair.words and not pair.fast]
-    if host is None or (host.why("nvidia_registry") is not None and not asked):
+    fast = {
+        pair.ends: proof
+        for pair in whole_pairs(case)
+        if UNBRIDGED.search(_models(pair)) and (proof := _by_measurement(case, pair))
+    }
+    unread = case.machine.host is None or host.why("nvidia_registry") is not None
+    if unread and not asked and not fast:
         return None
     keys = [key for key in host.nvidia_registry if FORCED.search(key)]
     evidence = [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
     granted = [pair for pair in asked if pair.granted and _without_p2p(pair)]
     evidence += [grant_of(case, pair) for pair in granted[:SHOWN]]
+    evidence += [*fast.values()][:SHOWN]
     proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
     seen = (
         "The bytes were measured and arrived."
         if proven
-        else "A grant is no proof here: measure whether data arrives intact."
+        else f"{'Speed' if fast else 'A grant'} is no proof here: measure whether data arrives "
+        "intact."
     )
+    who = sorted({*devices_of(granted), *(end for ends in fast for end in ends)})
     return P2P_FORCED.finding(
-        BY_DESIGN if proven else NOTICE,
-        "P2P is forced by a setting or a changed NVIDIA module",
-        devices=devices_of(granted) if not keys else (),
+        BY_DESIGN if proven or fast else NOTICE,
+        f"P2P works between {case.names(who)}, which NVIDIA's own driver does not grant: a changed "
+        "NVIDIA module"
+        if fast and not keys
+        else "P2P is forced by a setting or a changed NVIDIA module",
+        devices=who if not keys else (),
         evidence=faulty(evidence),
         impact=f"The driver grants P2P that this product does not have. {seen}",
         fix=["Measure it. $ gputop probe p2p nccl"],
@@ -301,7 +369,13 @@ NVLINK = Rule(
     disproof="OK in `nvidia-smi topo -p2p r` and `-p2p n` for the pair",
     sources=("NVIDIA/nccl#2329", "NVIDIA/nccl src/graph/paths.cc", "NVIDIA/NVSentinel#883"),
     check=_check_nvlink,
-    implied_by=("fabric-state", "fabric-manager", "fabric-health", "gpu-lost"),
+    implied_by=(
+        "fabric-state",
+        "fabric-manager",
+        "fabric-partition",
+        "fabric-health",
+        "gpu-lost",
+    ),
 )
 BY_PRODUCT = Rule(
     id="p2p-refused-by-product",
@@ -343,7 +417,7 @@ P2P_FORCED = Rule(
     id="p2p-forced",
     family="D14",
     title="P2P that a setting or a changed module forces",
-    evidence="keys of the NVIDIA module, P2P status of boards that have none",
+    evidence="keys of the NVIDIA module; P2P status and measured copies of boards that have none",
     vendor=NVIDIA.id,
     disproof="no such key in /proc/driver/nvidia/params, and a module as NVIDIA ships it",
     sources=("noonghunna/club-3090#873", "tinygrad/open-gpu-kernel-modules#29"),

@@ -206,7 +206,7 @@ def _check_shared(case: Case) -> Found:
 FLAT = Rule(
     id="vm-flat-tree",
     family="D06",
-    title="A virtual machine that hides the PCIe switches, without a topology file",
+    title="a virtual machine that hides the PCIe switches, without a topology file",
     evidence="hypervisor, PCI tree above the GPUs, topology files and NCCL_TOPO_FILE",
     disproof="a topology file that {library} loads, or PCIe switches in `lspci -t`",
     sources=("NVIDIA/nccl#1843", "NVIDIA/nccl-tests#256", "NVIDIA/nccl-tests#86"),

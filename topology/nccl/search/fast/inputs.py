@@ -80,7 +80,7 @@ class Inputs:
             space.count,
             space.min_sm,
             space.switched,
-            is_rome_like(system),
+            version.is_rccl and is_rome_like(system, version, self._settings),
             [(one.arch, one.vendor) == ("x86", "amd") for one in cpu],
             [repr(self._settings.text(name)) for name in VARIABLES],
         ]

@@ -47,7 +47,7 @@ _SIGNS = re.compile(
     rb'un_res)"\s*:'
 )
 _VERSION = re.compile(rb'"tool"\s*:\s*"AMDSMI Tool"')
-_NOT_OURS = re.compile(rb'"(amdsmi|nvmlDevice)[A-Z_a-z]*_?get|"schema"\s*:\s*"gputop')
+_NOT_OURS = re.compile(rb'"(amdsmi_(get|topo|is)_|nvmlDevice|nvmlSystem)|"schema"\s*:\s*"gputop')
 _MOST_PAIRS = 128 * 128
 """A node of 16 packages in 8 parts each; real outputs have at most 64 GPUs."""
 _MOST_ENTRIES = 8192
@@ -213,4 +213,4 @@ def _readings(entry: _Entry, counters: list[XgmiReading]) -> Iterator[GpuReading
         yield GpuReading(address=entry.own, xgmi=tuple(counters))
 
 
-FORMAT = Format(id="JSON of amd-smi", recognises=_recognises, parse=_parse)
+FORMAT = Format(id="JSON of amd-smi", recognises=_recognises, parse=_parse, guessed=True)

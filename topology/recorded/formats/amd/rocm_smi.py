@@ -132,4 +132,4 @@ def _names(values: Mapping[int, Printed]) -> tuple[dict[int, str], list[Problem]
     return names, problems
 
 
-FORMAT = Format(id="JSON of rocm-smi", recognises=_recognises, parse=_parse)
+FORMAT = Format(id="JSON of rocm-smi", recognises=_recognises, parse=_parse, guessed=True)

@@ -39,6 +39,7 @@ _TOKEN = re.compile(
 ROOT = r"[ \t]*-(?:\+-)?\[(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}\]-"
 BRANCH = r"[ |\t]*[+\\]-(?:\[|[0-9a-f]{2}\.[0-7])"
 MOST_DEVICES = 16_384
+TOO_MANY = f"more than {MOST_DEVICES:,} PCI devices, which is gputop's limit"
 
 # The blocks of `lspci`, one for each device: with -v to -vvv, -nn, -k, -D, -n or none of them.
 ADDRESS = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -97,7 +98,7 @@ def read_blocks(lines: Iterable[str]) -> dict[str, dict[str, Raw]]:
         if head is not None:
             address = full(head[1])
             if address not in devices and len(devices) >= MOST_DEVICES:
-                break
+                raise FormatError(TOO_MANY)
             now = devices.setdefault(address, {})
             _head(now, head)
         elif now is not None:
@@ -196,8 +197,8 @@ def read_tree(lines: Iterable[str]) -> dict[str, Leaf]:
     at: dict[int, _Bus] = {}
     for line in lines:
         _read_line(line.rstrip(), at, found)
-        if len(found) >= MOST_DEVICES:
-            break
+        if len(found) > MOST_DEVICES:
+            raise FormatError(TOO_MANY)
     return found
 
 

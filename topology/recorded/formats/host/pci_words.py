@@ -58,6 +58,10 @@ EMULATED_PORT = re.compile(r"X58 I/O Hub|ICH9")
 _SUFFIX = re.compile(r"\s*\((?:rev [0-9a-f]{2}|prog-if [0-9a-f]{2}[^)]{0,60})\)")
 _IDS = re.compile(r"\s*\[([0-9a-f]{4}):([0-9a-f]{4})\]\s*\Z")
 _CHIP = re.compile(r"\b(?:G[A-Z]\d{3}[A-Z]{0,3}|AD\d{3}[A-Z]{0,3}|TU\d{3}[A-Z]{0,3})\b")
+_UNLISTED = re.compile(r"Device ([0-9a-f]{4})\b")
+"""What lspci prints for a device that its list of names lacks."""
+_UNLISTED_GPU = re.compile(r"\[AMD/ATI\] Device (?:6[6-9a-f]|7[0-5])[0-9a-f]{2}\b")
+"""The numbers of AMD's graphics chips since GCN, beside which there are bridges and sound."""
 _AUDIO = re.compile(r"Audio|USB|UCSI|NVSwitch|bridge", re.IGNORECASE)
 _NIC = re.compile(r"ConnectX|BlueField|Ethernet|Elastic Fabric|Infiniband|Thor", re.IGNORECASE)
 
@@ -77,6 +81,8 @@ def class_by_name(name: str) -> int:
         return CLASSES["3D controller"]
     if "[AMD/ATI]" in name and "Instinct" in name:
         return CLASSES["Processing accelerators"]
+    if _UNLISTED_GPU.search(name):
+        return CLASSES["Display controller"]
     return CLASSES["Ethernet controller"] if _NIC.search(name) else NO_CLASS
 
 
@@ -90,7 +96,9 @@ def named(text: str) -> tuple[int | None, int | None, str]:
     device = int(ids[2], 16) if ids is not None else None
     for maker, known in MAKERS:
         if text.startswith(maker):
-            return vendor or known, device, text[len(maker) :].strip()
+            name = text[len(maker) :].strip()
+            unlisted = _UNLISTED.match(name)
+            return vendor or known, device or (int(unlisted[1], 16) if unlisted else None), name
     return vendor, device, text
 
 

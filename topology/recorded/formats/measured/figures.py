@@ -20,6 +20,7 @@ NO_NUMBER = re.compile(r"\A(?:N/A|n/a|nan|-)\Z")
 _NUMBER = re.compile(r"\A\d{1,9}(?:\.\d{1,6})?\Z")
 _BUS = re.compile(r"\A0x([0-9a-fA-F]{1,2})\Z")
 _SHORT = re.compile(r"\A[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\Z")
+_OF_AMD = re.compile(r"AMD|Radeon|Instinct|MI\d{2,3}|gfx\d")
 _UNKNOWN = ("uuid", "index", "memory_bytes", "serial")
 
 
@@ -51,13 +52,20 @@ def names_of(shown: Mapping[int, ListedGpu]) -> dict[int, str]:
     }
 
 
-def all_names(shown: dict[int, ListedGpu], used: Iterable[int]) -> dict[int, str]:
-    """`names_of` the listed GPUs and of those that the tables use without a list."""
-    for number in used:
-        shown.setdefault(number, ListedGpu(number, ""))
-    if len(shown) > MAX_GPUS:
+def all_names(shown: Mapping[int, ListedGpu], used: Iterable[int]) -> dict[int, str]:
+    """`names_of` the listed GPUs and of those that the tables use without a list.
+
+    A number without a list is no GPU of which anything is known: no record is made of it.
+    """
+    every = {number: ListedGpu(number, "") for number in used} | dict(shown)
+    if len(every) > MAX_GPUS:
         raise FormatError(f"more than {MAX_GPUS} GPUs")
-    return names_of(shown)
+    return names_of(every)
+
+
+def numbers_of(shown: Mapping[int, ListedGpu]) -> tuple[tuple[int, str], ...]:
+    """CUDA's or HIP's number and the address of each GPU that a program lists by both."""
+    return tuple((number, gpu.address) for number, gpu in shown.items() if gpu.address)
 
 
 def gpus_of(shown: Mapping[int, ListedGpu], tool: str) -> tuple[Gpu, ...]:
@@ -66,7 +74,7 @@ def gpus_of(shown: Mapping[int, ListedGpu], tool: str) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             address=names[number],
-            vendor=AMD.id if gpu.name.startswith("AMD") else NVIDIA.id,
+            vendor=AMD.id if _OF_AMD.match(gpu.name) else NVIDIA.id,
             name=gpu.name[:120] or None,
             gaps=gaps_of(_UNKNOWN, f"not in {tool}"),
         )

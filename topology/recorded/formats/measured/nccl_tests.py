@@ -16,7 +16,7 @@ from ....model.format import ProvesNothingError, text_format
 from ....model.machine import Gpu
 from ....model.part import PartialNode
 from ....model.snapshot import DataVerdict, Measurement
-from .figures import MAX_BYTES, ListedGpu, address_of, figure, gpus_of, names_of
+from .figures import MAX_BYTES, ListedGpu, address_of, figure, gpus_of, names_of, numbers_of
 from .nccl_rows import (
     BOUNDS,
     FAILURE,
@@ -52,6 +52,7 @@ def _parse(lines: list[str]) -> PartialNode:
     if not runs:
         raise ProvesNothingError("no rank and no row of a table in it; paste its whole output")
     gpus: dict[str, Gpu] = {}
+    numbers: dict[int, str] = {}
     figures: list[Measurement] = []
     hosts = tuple(dict.fromkeys(host for run in runs for host in run.hosts))[:1]
     for place, run in enumerate(runs):
@@ -59,8 +60,11 @@ def _parse(lines: list[str]) -> PartialNode:
         names = names_of(shown)
         for gpu in gpus_of(shown, TOOL):
             gpus.setdefault(gpu.address, gpu)
+        numbers |= dict(numbers_of(shown))
         figures += _figures(run, names, place)
-    return PartialNode(gpus=tuple(gpus.values()), measurements=tuple(figures))
+    return PartialNode(
+        gpus=tuple(gpus.values()), measurements=tuple(figures), numbers=tuple(numbers.items())
+    )
 
 
 class _Runs:
@@ -71,6 +75,9 @@ class _Runs:
         self.now = TestRun()
         self._named = ""
         """The program that began last."""
+        self._ranks: set[int] = set()
+        """Of the run that goes on, as its PIDs: looked up for each of thousands of devices."""
+        self._pids: set[int] = set()
 
     def line(self, line: str) -> None:
         now = self.now
@@ -93,14 +100,16 @@ class _Runs:
         if when:
             self.ended.append(self.now)
             self.now = TestRun(name=self._named)
+            self._ranks, self._pids = set(), set()
 
     def _device(self, device: TestDevice) -> None:
-        again = any(known.rank == device.rank for known in self.now.devices)
-        same = again and any(known.pid == device.pid for known in self.now.devices)
-        self._next(when=bool(self.now.rows) or same)
+        again = device.rank in self._ranks
+        self._next(when=bool(self.now.rows) or (again and device.pid in self._pids))
         if again and self.now.devices:
             self.now.copies += device.rank == 0
         self.now.devices.append(device)
+        self._ranks.add(device.rank)
+        self._pids.add(device.pid)
 
     def _name(self, name: str, *, ends: bool) -> None:
         if ends:

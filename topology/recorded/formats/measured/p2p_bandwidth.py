@@ -30,7 +30,10 @@ _TITLE = re.compile(
     r"P2P=(Enabled|Disabled) (Latency)(?: \(P2P \w+\))? Matrix \(us\))\s*\Z"
 )
 _HEAD = re.compile(r"\s*(D\\D|GPU|CPU)((?:\s+\d{1,3}){1,128})\s*\Z")
-_ROW = re.compile(r"\s*(\d{1,3})((?:\s+\d{1,9}(?:\.\d{1,4})?){1,128})\s*\Z")
+_ROW = re.compile(
+    r"\s*(\d{1,3})((?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A|[-\u2013\u2014xX])){1,128})\s*\Z"
+)
+"""A page may show a dash or a cross in place of a GPU with itself."""
 
 
 class _Table(Matrix):
@@ -165,7 +168,7 @@ FORMAT = text_format(
     goes_on=re.compile(
         r"[ \t]*(?:\[P2P \(|Device: \d|Device=\d|\*\*\*NOTE|So you can see|P2P |P2P=|"
         r"(?:Uni|Bi)directional |D\\D\s|GPU\s+\d|CPU\s+\d|NOTE: The CUDA Samples|"
-        r"\d{1,3}(?:\s+\d{1,9}(?:\.\d{1,4})?)+\s*\Z)"
+        r"\d{1,3}(?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A|[-\u2013\u2014xX]))+\s*\Z)"
     ),
     repeats=True,
     together=True,

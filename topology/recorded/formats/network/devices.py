@@ -8,18 +8,21 @@ group the field of that name. What a line is about holds for the lines below it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ....model.format import FormatError
 from ....model.part import PartialNode
 from ....model.record import gaps_of
+from ....model.snapshot import Problem, ProblemKind
 from ....model.surroundings import Interface, PortGid, RdmaDevice, RdmaPort
 from ....sources.pci.address import pci_address
 
 MAX_DEVICES = 256
 MAX_PORTS = 16
 _MOST_IPS = 32
+_MOST_CUTS = 8
 _MOST_GIDS = 256
 NAME = r"[A-Za-z][\w.-]{0,62}"
 _OF_INTERFACE = ("address", "index", "kind", "driver", "up", "speed_mbps", "mtu", "mac")
@@ -92,6 +95,10 @@ class _Text:
         self.ports: dict[tuple[str, int], dict[str, Any]] = {}
         self.interfaces: dict[str, dict[str, Any]] = {}
         self._name, self._port = "", 0
+        self._of: Counter[str] = Counter()
+        """How many ports each device has."""
+        self._full: set[tuple[str, ...]] = set()
+        """Devices beyond the limit, and devices with more ports."""
 
     def take(self, said: Mapping[str, str]) -> None:
         """Keep what a line tells."""
@@ -101,6 +108,8 @@ class _Text:
         if "device" in said:
             self._name, self._port = said["device"], 0
         full = self._name not in self.devices and len(self.devices) >= MAX_DEVICES
+        if full:
+            self._full.add(("RDMA devices", str(MAX_DEVICES)))
         if not self._name or full:
             return
         device = self.devices.setdefault(self._name, {})
@@ -120,8 +129,12 @@ class _Text:
 
     def _of_port(self) -> dict[str, Any] | None:
         key = self._name, self._port
-        if key not in self.ports and sum(name == self._name for name, _ in self.ports) >= MAX_PORTS:
+        if key in self.ports:
+            return self.ports[key]
+        if self._of[self._name] >= MAX_PORTS:
+            self._full.add((f"ports of {self._name}", str(MAX_PORTS)))
             return None
+        self._of[self._name] += 1
         return self.ports.setdefault(key, {})
 
     def _interface(self, said: Mapping[str, str]) -> None:
@@ -150,6 +163,14 @@ class _Text:
         return PartialNode(
             rdma=tuple(self._device(name, why) for name in self.devices),
             interfaces=tuple(interfaces),
+            problems=tuple(
+                Problem(
+                    source=tool,
+                    kind=ProblemKind.CUT,
+                    text=f"not all {what} were read: gputop reads {most} at most",
+                )
+                for what, most in sorted(self._full)[:_MOST_CUTS]
+            ),
         )
 
     def _device(self, name: str, why: str) -> RdmaDevice:

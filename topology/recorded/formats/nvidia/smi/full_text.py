@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import SubElement
 
-from .....model.format import FormatError, text_format
+from .....model.format import FormatError, ProvesNothingError, text_format
 from .....model.part import PartialNode
 from .document import MAX_GPUS, PrintedGpu, element_of, part_of, put
 
@@ -163,9 +163,14 @@ PATHS = {name.lower(): path for name, path in NAMES.items()}
 
 
 class _Log:
-    """What the lines have said so far."""
+    """What the lines have said so far.
 
-    def __init__(self) -> None:
+    `cut`: of an extract (`nvidia-smi -q | grep -A5 Fabric`), where headings are missing: a name
+    counts if it ends one path alone, and a GPU begins where a value is told again.
+    """
+
+    def __init__(self, *, cut: bool = False) -> None:
+        self._cut = cut
         self.heads: dict[str, str] = {}
         self.gpus: list[PrintedGpu] = []
         self._headings: list[tuple[int, str]] = []
@@ -185,6 +190,8 @@ class _Log:
         if found is None:
             return True
         indent, name, value = len(found[1]), found[2].lower(), found[3]
+        if self._cut and not self.gpus and name not in _HEADS:
+            self._next()
         while self._headings and self._headings[-1][0] >= indent:
             self._headings.pop()
         if not self.gpus:
@@ -202,9 +209,32 @@ class _Log:
             self._value(name, value)
         return True
 
+    def _next(self) -> None:
+        if len(self.gpus) == MAX_GPUS:
+            raise FormatError(f"more than {MAX_GPUS} GPUs")
+        self.gpus.append(PrintedGpu(element_of({}), len(self.gpus)))
+
+    def _whole(self, path: str, value: str) -> str:
+        """The path that ends as this one does; of another GPU where this one has a value there.
+
+        Lanes are known by their sign alone: "Current : 4x".
+        """
+        if _LANES.match(value) and "link width" not in path:
+            path = f"link width/{path}"
+        known = [whole for whole in PATHS if f"/{whole}".endswith(f"/{path}")]
+        if path.startswith("health/"):
+            known = [f"fabric/{path}"]
+        if len(known) != 1:
+            return path
+        there = PATHS.get(known[0], "fabric/health/" + re.sub(r"[^a-z]", "_", known[0][14:]))
+        if self.gpus[-1].element.find(there) is not None:
+            self._next()
+        return known[0]
+
     def _value(self, name: str, value: str) -> None:
-        root = self.gpus[-1].element
         path = "/".join((*(heading for _, heading in self._headings), name))
+        path = self._whole(path, value) if self._cut else path
+        root = self.gpus[-1].element
         if self._headings and self._headings[0][1] == _MIG_DEVICE:
             known = _OF_MIG.get(path.removeprefix(f"{_MIG_DEVICE}/"))
             if known is not None:
@@ -217,10 +247,20 @@ class _Log:
                 put(listed[-1], _OF_PROCESS[name], value)
         elif name == "processes":
             put(root, "processes", "" if value == "None" else value)
-        elif len(self._headings) == 2 and path.startswith("fabric/health/"):
+        elif path.startswith("fabric/health/"):
             put(root, f"fabric/health/{re.sub(r'[^a-z]', '_', name)}", value)
         elif known := PATHS.get(path):
             put(root, known, value)
+
+
+def _parse_extract(lines: list[str]) -> PartialNode:
+    log = _Log(cut=True)
+    for line in lines:
+        log.line(line)
+    log.gpus = [item for item in log.gpus if len(item.element)]
+    if not log.gpus:
+        raise ProvesNothingError("no value in it whose heading is known; paste nvidia-smi -q whole")
+    return part_of(log.gpus, f"this extract of {TOOL}", log.heads)
 
 
 def _parse(lines: list[str]) -> PartialNode:
@@ -247,4 +287,30 @@ FORMAT = text_format(
         r"[ \t]{2,}[A-Za-z]|GPU [0-9A-Fa-f]{4,8}:|"
         r"(?:Timestamp|(?:Driver|CUDA|KMD|CUDA UMD|NVML) Version|Attached GPUs)[ \t]*:"
     ),
+)
+_LANES = re.compile(r"\d{1,2}x\Z")
+_HEADINGS = (
+    "Fabric|Health|BAR1 Memory Usage|FB Memory Usage|ECC Errors|ECC Mode|Remapped Rows|"
+    "Retired Pages|GPU Link Info|PCIe Generation|Link Width|Clocks(?: Event| Throttle)? Reasons|"
+    "Max Clocks|GPU Power Readings|Power Readings|Temperature|Utilization|Volatile|Aggregate"
+)
+_NEEDS = (
+    "CliqueId", "Summary    ", "BAR1 Memory", "FB Memory", "RAM Uncorrectable", "Remapp",
+    "Retired Pages", "Current    ", "HW Slowdown", "Power Draw", "Product Name", "GPU UUID",
+    "Bus Id", "Recovery Action",
+)  # fmt: skip
+EXTRACT = text_format(
+    id="an extract of nvidia-smi -q",
+    parse=_parse_extract,
+    starts=re.compile(
+        rf"(?m)^[ \t]*(?:{_HEADINGS})[ \t]*\n[ \t]+[A-Z][\w /().-]{{1,40}}?[ \t]*(?:$|:[ \t])|"
+        r"^[ \t]+Max[ \t]+: \d{1,2}x[ \t]*\n[ \t]+Current[ \t]+: \d{1,2}x|"
+        r"^[ \t]+(?:Product Name|GPU UUID|Bus Id|Remapping Failure Occurred|GPU Recovery Action)"
+        r"[ \t]{2,}: "
+    ),
+    needs=_NEEDS,
+    goes_on=re.compile(r"[ \t]{2,}[A-Za-z]|--[ \t]*\Z|GPU [0-9A-Fa-f]{4,8}:"),
+    together=True,
+    repeats=True,
+    yields=True,
 )

@@ -13,6 +13,7 @@ from .....model.part import PartialNode
 from .....model.readings import GpuReading
 from .....model.snapshot import Problem
 from .....model.surroundings import Software
+from .....sources.files.answers import left_out, left_out_of
 from .....sources.files.failures import Unanswered
 from .....sources.files.failures import problems as failed
 from .....sources.files.limited_xml import read_xml
@@ -33,7 +34,8 @@ def _recognises(head: bytes, path: Path) -> bool:
 
 def _parse(data: bytes, path: Path) -> PartialNode:
     root, notes = _last(data)
-    elements = root.findall("gpu")[:_MAX_GPUS]
+    listed = root.findall("gpu")
+    elements = listed[:_MAX_GPUS]
     # Only a list of all GPUs is numbered as NVML numbers them; `-i` leaves some out.
     complete = root.findtext("attached_gpus", "").strip() == str(len(elements))
     gpus: dict[str, Gpu] = {}
@@ -54,7 +56,11 @@ def _parse(data: bytes, path: Path) -> PartialNode:
         gpus=tuple(gpus.values()),
         software=_software(root, elements),
         gpu_readings=tuple(readings),
-        problems=(*problems, *failed("nvidia-smi -q -x", failures)),
+        problems=(
+            *problems,
+            *failed("nvidia-smi -q -x", failures),
+            *left_out_of("nvidia-smi -q -x", left_out("GPUs", listed, _MAX_GPUS)),
+        ),
         assumptions=notes,
     )
 

@@ -138,7 +138,9 @@ def _mig_index(printed: Printed, field: str) -> int:
 def _fabric(v: Printed) -> Fabric | None:
     element = v.raw.find("fabric")
     state = v.word("fabric", _FABRIC, "fabric/state")
-    if element is None or state is None:
+    if element is None:
+        return None
+    if state is None and (element.find("state") is not None or element.find("health") is None):
         return None
     own = Printed(element, NVIDIA_SMI)
     words = [

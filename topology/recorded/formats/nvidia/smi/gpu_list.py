@@ -18,7 +18,8 @@ _MIG = re.compile(r"\A\s*MIG (\S{1,30})\s+Device\s+(\d{1,4}): \(UUID: (MIG-[\w/-
 
 def _parse(lines: list[str]) -> PartialNode:
     gpus: dict[int, PrintedGpu] = {}
-    profiles: dict[int, list[str]] = {}
+    profiles: dict[int, dict[int, str]] = {}
+    """By the number of the GPU and that of its MIG device."""
     number: int | None = None
     for line in lines:
         if gpu := _GPU.match(line):
@@ -28,23 +29,26 @@ def _parse(lines: list[str]) -> PartialNode:
             values = {"product_name": gpu[2], "uuid": gpu[3]}
             gpus[number] = PrintedGpu(element_of(values), number)
         elif (mig := _MIG.match(line)) and number is not None:
+            known = profiles.setdefault(number, {})
+            if int(mig[2]) in known:
+                continue  # the list of another moment
+            known[int(mig[2])] = f"MIG {mig[1]}"
             device = SubElement(put(gpus[number].element, "mig_devices", ""), "mig_device")
             put(device, "index", mig[2])
             put(device, "uuid", mig[3])
             put(gpus[number].element, "mig_mode/current_mig", "Enabled")
-            profiles.setdefault(number, []).append(f"MIG {mig[1]}")
     if not gpus:
         raise FormatError("no line of a GPU in it")
     part = part_of(gpus.values(), "nvidia-smi -L")
-    named = tuple(_named(gpu, profiles.get(gpu.index or 0, [])) for gpu in part.gpus)
+    named = tuple(_named(gpu, profiles.get(gpu.index or 0, {})) for gpu in part.gpus)
     return msgspec.structs.replace(part, gpus=named, gpu_readings=())
 
 
-def _named(gpu: Gpu, profiles: list[str]) -> Gpu:
+def _named(gpu: Gpu, profiles: dict[int, str]) -> Gpu:
     """The GPU with the profiles of its MIG devices as their names."""
     devices = tuple(
-        msgspec.structs.replace(device, name=profile)
-        for device, profile in zip(gpu.mig_instances, profiles, strict=True)
+        msgspec.structs.replace(device, name=profiles.get(device.index))
+        for device in gpu.mig_instances
     )
     return msgspec.structs.replace(gpu, mig_instances=devices)
 

@@ -114,7 +114,8 @@ _STARTS = re.compile(
     r"(?m)^(?:[^\n]{0,200}\btopo[ \t]+(?:-p2p|--p2pstatus)[ =]+[rwnap]{1,5}\b[^\n]{0,200}\n"
     r"(?:[ \t=#`~-]*\n){0,4})?"
     r"[ \t|]*GPU\d{1,4}(?:[ \t|]{1,40}GPU\d{1,4}){0,255}[ \t|]*\n(?:[ \t|:-]*\n){0,4}"
-    rf"[ \t|]*GPU\d{{1,4}}[ \t|]+(?=[^\n]{{0,4000}}?\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b){_CELL}\b"
+    r"[ \t|]*GPU\d{1,4}[ \t|]+(?![ \t|])"
+    rf"(?=[^\n]{{0,4000}}?\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b){_CELL}\b"
 )
 FORMAT = text_format(
     id=TOOL,

@@ -16,7 +16,8 @@ _HEAD = re.compile(
 )
 _BUS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _NAME = re.compile(r"\A\s*(\d{1,4})\s+(\S.{0,120}?)\s+(On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*\Z")
-_PLACE = re.compile(rf"\A\s*({_BUS})\s+(?:On|Off|N/A|ERR!)\s*\Z")
+_PLACE = re.compile(rf"\A\s*({_BUS}|N/A)\s+(?:On|Off|N/A|ERR!)\s*\Z")
+"""The GPU of a Jetson is on no PCI bus."""
 _STATE = re.compile(r"\A\s*(\S{1,12})\s+(\S{1,12})\s+(\S{1,12})\s+(\S{1,12})\s*/\s*(\S{1,12})\s*\Z")
 _MEMORY = re.compile(r"\A\s*(\d{1,9}\s?Mi?B)\s*/\s*(\d{1,9}\s?Mi?B)\s*\Z")
 _LOAD = re.compile(r"\A\s*(\S{1,12})\s+(\S.{0,30}?)\s*\Z")
@@ -64,7 +65,9 @@ class _Table:
         name, place = _NAME.match(cells[0]), _PLACE.match(cells[1])
         if name and place:
             number, ecc = int(name[1]), cells[2].strip()
-            values = {"pci/pci_bus_id": place[1], "product_name": name[2]}
+            values = {"product_name": name[2]}
+            if place[1] != "N/A":
+                values["pci/pci_bus_id"] = place[1]
             if name[3] in ("On", "Off"):
                 values["persistence_mode"] = "Enabled" if name[3] == "On" else "Disabled"
             counted = ecc.isdigit()

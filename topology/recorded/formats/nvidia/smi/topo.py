@@ -116,7 +116,7 @@ class TopoTable:
             raise FormatError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
         for name in names:
             if not NAME.match(name):
-                raise FormatError(f"column {name[:40]!r} is no name of a device", number)
+                raise FormatError(f"column {name[:40]!r} is not the name of a device", number)
         if len(set(names)) != len(names):
             raise FormatError("a device has two columns", number)
         self.columns, self._titles = names, len(titles)

@@ -1,0 +1,170 @@
+"""A line about a failure in words that no row knows: what failed, the code, who can be guilty."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ...model.finding import Finding
+from ...model.page import Fact, Fix
+from ...model.severity import CANNOT_TELL, Origin, Sureness
+from ...toml import tomllib
+from .causes import PossibleCause, matching, ranked
+from .codes import Code, Family, code_in
+from .values import named
+
+MOST = 4
+"""Findings of one text."""
+MOST_LINES = 4
+ID = "failed-operation"
+UNSAID = "Nothing in this text says who is guilty."
+NOBODY = "the lines before it, and the same run with more output (NCCL_DEBUG=INFO)"
+
+
+LONGEST = 160
+"""Characters of a line in a title."""
+_NAMED = re.compile(r"[\w.()-]{2,40}")
+"""A token that is a name."""
+
+
+class FailedOperation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of operations.toml."""
+
+    layer: str
+    any: tuple[str, ...]
+    does: str
+    sources: tuple[str, ...]
+    cause: tuple[PossibleCause, ...]
+
+
+class FailingLine(NamedTuple):
+    """One line of a text."""
+
+    number: int
+    text: str
+
+
+class Decoded(NamedTuple):
+    """What one line proves."""
+
+    operation: FailedOperation | None
+    token: str
+    """The operation as the line names it: "ncclDevCommCreate"."""
+    code: Code | None
+    words: str = ""
+    """The line, shortened."""
+
+    @property
+    def key(self) -> str:
+        """What lines of one failure have in common: the operation, else the code."""
+        if self.operation is not None:
+            return self.operation.does
+        return self.code.name if self.code else ""
+
+    @property
+    def ends(self) -> bool:
+        """Whether it says how a process ended, and nothing of what it did."""
+        return self.operation is not None and self.operation.does == RUN_ON
+
+    @property
+    def title(self) -> str:
+        """What failed, as one clause."""
+        code, operation = self.code, self.operation
+        if operation is not None and not self.ends:
+            # A code that stands in place of a name is said behind it.
+            named = _NAMED.fullmatch(self.token) and not (code and self.token in code.said)
+            what = f"{self.token} cannot" if named else "something failed to"
+            return f"{what} {operation.does}: {code.said if code else self.words}"
+        if code is not None and code.family is Family.SIGNAL:
+            return f"a process was ended by {code.said}"
+        if code is not None and code.family is Family.EXIT:
+            return f"a process ended with {code.said}"
+        return f"a line speaks of a failure: {code.said}" if code else ""
+
+
+TABLES = (
+    "operations.toml", "drivers.toml", "containers.toml", "frameworks.toml", "general.toml",
+)  # fmt: skip
+LAUNCHER, SHARED = "launcher", "shared memory"
+RUN_ON = "keep a process of the job running"
+
+
+@cache
+def operations() -> tuple[FailedOperation, ...]:
+    """The operations in the order of the files: those that name a program or tool come first."""
+    texts = [Path(__file__).with_name(name).read_bytes().decode() for name in TABLES]
+    rows = [row for text in texts for row in tomllib.loads(text)["operation"]]
+    return tuple(msgspec.convert(row, FailedOperation) for row in rows)
+
+
+def decode(text: str) -> Decoded | None:
+    """What a line that speaks of a failure proves; None where it names no operation and no code."""
+    code = code_in(text)
+    launched = code is not None and code.family in (Family.SIGNAL, Family.EXIT)
+    for operation in operations():
+        if operation.layer == LAUNCHER and not launched:
+            continue
+        if launched and operation.layer not in (LAUNCHER, SHARED):
+            continue
+        found = matching(operation.any).search(text)
+        if found is not None:
+            token = found[0].strip(" :")
+            token = operation.layer if "/" in token else token
+            return Decoded(operation, token, code, textwrap.shorten(text, LONGEST))
+    return None if code is None else Decoded(None, "", code)
+
+
+def decoded_findings(
+    lines: Iterable[FailingLine], echoes: Iterable[FailingLine], around: Sequence[str], source: str
+) -> list[Finding]:
+    """One finding for each failed operation and code.
+
+    `echoes`: lines that say only that something failed; of them an operation counts, a code does
+    not. `around`: what else the text says.
+    """
+    decoded = [(line, decode(line.text)) for line in lines]
+    decoded += [(line, _of_operation(decode(line.text))) for line in echoes]
+    groups: dict[str, list[tuple[FailingLine, Decoded]]] = {}
+    for line, what in decoded:
+        if what is not None:
+            groups.setdefault(what.key, []).append((line, what))
+    return [_finding(group, around, source) for group in list(groups.values())[:MOST]]
+
+
+def _of_operation(what: Decoded | None) -> Decoded | None:
+    named = what is not None and what.operation is not None and not what.ends
+    return what if named else None
+
+
+def _finding(
+    group: Sequence[tuple[FailingLine, Decoded]], around: Sequence[str], source: str
+) -> Finding:
+    # Of lines about one operation some may give its code.
+    what = next((one for _, one in group if one.code is not None), group[0][1])
+    causes = what.operation.cause if what.operation else ()
+    candidates = ranked(causes, around, what.code)
+    values = tuple(dict.fromkeys(said for line, _ in group for said in named(line.text)))
+    first = candidates[0] if candidates else None
+    return Finding.of(
+        id=ID,
+        severity=CANNOT_TELL,
+        title=what.title,
+        evidence=tuple(
+            Fact(what=f"line {line.number}", value=line.text, source=source, line=line.number)
+            for line, _ in group[:MOST_LINES]
+        ),
+        cause="; ".join(values) if values else "" if candidates else UNSAID,
+        look=(first.needs,) if first else (NOBODY,),
+        fix=first.fix if first else (Fix(text=f"what that shows: {NOBODY}"),),
+        candidates=candidates,
+        sources=what.operation.sources if what.operation else ("the code's own header",),
+        sureness=Sureness.POSSIBLE,
+        count=len(group),
+        origin=Origin.LOG,
+    )

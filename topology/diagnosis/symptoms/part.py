@@ -1,0 +1,45 @@
+"""A log among the texts that describe a node: what it says went wrong, and its own System block."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+
+from ...logs.comparing.overlay import rebuild
+from ...logs.reading.lines import LogUnreadable
+from ...logs.reading.read import read_log
+from ...logs.report.report import LogReport
+from ...model.part import PartialNode
+from ...model.severity import CANNOT_TELL, Origin
+from ...nccl.xml.machine import part_of_topology
+from .explain import known_signs
+from .log import symptoms
+
+
+def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
+    """What a log says of a node; None where no line of one is in the text.
+
+    `alone`: nothing else in the text describes a node, so the machine is taken from the log's own
+    System block where it has one.
+    """
+    try:
+        log = read_log(io.BytesIO(data), name=name, signs=known_signs(), outputs=True)
+    except LogUnreadable:
+        return None
+    found, left = symptoms(log)
+    known = any(one.severity is not CANNOT_TELL for one in found)
+    # Lines in words that nobody knows count only where nothing else describes the node.
+    if not (log.library_lines or log.notes or known or (alone and (found or left))):
+        return None
+    machine = _machine(log) if alone else PartialNode()
+    told = tuple(msgspec.structs.replace(one, origin=Origin.LOG) for one in found)
+    return msgspec.structs.replace(machine, symptoms=told)
+
+
+def _machine(log: LogReport) -> PartialNode:
+    rebuilt = rebuild(log)
+    if isinstance(rebuilt, str):
+        return PartialNode()
+    part = part_of_topology(rebuilt.element)
+    return msgspec.structs.replace(part, assumptions=(*part.assumptions, *rebuilt.assumptions))

@@ -1,0 +1,1 @@
+"""Faults that the kernel's log tells of, and what each means: Xid, SXid, PCIe, amdgpu, mlx5."""

@@ -1,0 +1,1 @@
+"""NCCL's Inspector: what each operation of a rank took, and who waited for whom in it."""

@@ -1,0 +1,191 @@
+"""What the Inspector's records say of a job, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...model.english import listing, plural
+from ...model.finding import Finding
+from ...model.severity import SLOW, JobVerdict
+from ...model.units import gbs, percent, size
+from ...nccl.decide.summary import duration
+from ..collectives import spoken
+from ..standing import (
+    JobState,
+    KnownBy,
+    LastCollective,
+    RankState,
+    RankTrouble,
+    TroubleKind,
+    job_finding,
+)
+from .comparing import LEAST_SHARE, SLOW_SHARE, Inspected, OperationKind, compare, worst
+from .records import FinishedOperation, InspectorRecords
+
+NAME = "NCCL Inspector"
+MOST_KINDS = 8
+MOST_NAMED = 3
+BY_DESIGN = (
+    "a rank that evaluates or writes a checkpoint alone, and a stage of a pipeline, come last too"
+)
+
+
+def sentence(inspected: Inspected) -> tuple[str, JobVerdict]:
+    """What the operations prove of who waits for whom, behind "4 ranks, "."""
+    kind = worst(inspected)
+    if kind is not None and kind.late is not None:
+        verdict = JobVerdict.SLOW if (kind.share or 0.0) >= SLOW_SHARE else JobVerdict.RUNS
+        return f"rank {kind.late.rank} {_comes_last(kind)}; {_price(kind)}", verdict
+    turns = next((one for one in inspected.kinds if (one.share or 0.0) >= LEAST_SHARE), None)
+    if turns is not None:
+        return f"no rank is always the last: {_by_turns(turns)}", JobVerdict.RUNS
+    if inspected.kinds:
+        first = inspected.kinds[0]
+        return f"no rank waits long for another: {_transfer(first)}", JobVerdict.RUNS
+    return _why_nothing(inspected), JobVerdict.UNKNOWN
+
+
+def _comes_last(kind: OperationKind) -> str:
+    late = kind.late
+    assert late is not None
+    return f"comes last in {late.last:,} of {plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
+
+
+def _price(kind: OperationKind) -> str:
+    """What it costs the others: "the other waits 29.2 ms in each, 58 % of its time"."""
+    middle = kind.waiting[len(kind.waiting) // 2]
+    who, its = (
+        ("the other waits", "its") if len(kind.waiting) == 1 else ("the others wait", "their")
+    )
+    share = "" if kind.share is None else f", {percent(100 * kind.share)} of {its} time"
+    return f"{who} {_time(middle.seconds)} for it in each{share}"
+
+
+def _by_turns(kind: OperationKind) -> str:
+    return (
+        f"in {plural(kind.matched, kind.spoken)} of {_bytes(kind)} they wait for each other by "
+        f"turns, {percent(100 * (kind.share or 0.0))} of their time"
+    )
+
+
+def _transfer(kind: OperationKind) -> str:
+    speed = "" if kind.bus_gbs is None else f", {gbs(kind.bus_gbs)} on the bus"
+    return f"{kind.spoken} of {_bytes(kind)} takes {_time(kind.transfer_seconds)}{speed}"
+
+
+def _bytes(kind: OperationKind) -> str:
+    return size(kind.message_bytes)
+
+
+def _time(seconds: float) -> str:
+    return duration(1e6 * seconds)
+
+
+def _why_nothing(inspected: Inspected) -> str:
+    if inspected.alone:
+        _, ranks, every = inspected.alone[0]
+        who = f"rank{'s' * (len(ranks) > 1)} {listing([str(rank) for rank in ranks], MOST_NAMED)}"
+        return (
+            f"records of {who} alone, of {every:,}: what a rank waited for others is not told "
+            "apart from the transfer"
+        )
+    if inspected.by_cpu and not inspected.kinds:
+        return "no record has the GPU's own time, so who waits for whom is not known"
+    return f"too few operations that all ranks recorded ({plural(inspected.operations, 'record')})"
+
+
+def findings(inspected: Inspected) -> Iterator[Finding]:
+    """What the records prove, one fact each."""
+    guilty = worst(inspected)
+    for kind in inspected.kinds[:MOST_KINDS]:
+        severity = {"severity": SLOW} if kind is guilty else {}
+        ranks = [] if kind.late is None else [kind.late.rank]
+        yield job_finding(
+            "collective-waits", _line(kind), KnownBy.INSPECTOR, ranks=ranks, **severity
+        )
+    left = len(inspected.kinds) - MOST_KINDS
+    if left > 0:
+        text = f"{plural(left, 'more kind')} of operation, in which ranks wait less"
+        yield job_finding("collective-waits", text, KnownBy.INSPECTOR)
+
+
+def _line(kind: OperationKind) -> str:
+    group = f" of {kind.group}" if kind.group else ""
+    waits = [
+        f"rank {one.rank} {_time(one.seconds)}" for one in kind.waiting[:MOST_NAMED] if one.seconds
+    ]
+    said = f"; waits in each: {listing(waits)}" if waits and kind.held else ""
+    last = f"; rank {kind.late.rank} last in {kind.late.last:,}" if kind.late is not None else ""
+    return (
+        f"{plural(kind.matched, kind.spoken)}{group} of {_bytes(kind)} by "
+        f"{plural(kind.ranks, 'rank')}: {_transfer(kind).partition(' takes ')[2]} each{last}{said}"
+    )
+
+
+def unknown(inspected: Inspected, records: InspectorRecords) -> Iterator[str]:
+    """What the records leave open."""
+    kind = worst(inspected)
+    if kind is not None and kind.late is not None:
+        who = f"why rank {kind.late.rank} comes last"
+        yield f"{who}: its CPU, its GPU, its data or its work; {BY_DESIGN}"
+    yield "whether a rank computes while it transfers or waits: records show operations alone"
+    if records.lost:
+        yield f"{plural(records.lost, 'operation')} that the plugin dropped before it wrote them"
+    if inspected.contradicting:
+        yield (
+            f"{plural(inspected.contradicting, 'record')} with a bandwidth that is not that of "
+            "its bytes and its time, which are counted here"
+        )
+    if inspected.by_cpu and inspected.kinds:
+        yield f"{plural(inspected.by_cpu, 'operation')} of which no GPU took the time, left out"
+    if inspected.transfers:
+        both = plural(inspected.transfers, "send or receive", "sends and receives")
+        yield f"who waits in {both}"
+    for name, ranks, every in inspected.alone if inspected.kinds else ():
+        yield f"communicator {name}: records of {len(ranks):,} of its {every:,} ranks"
+
+
+def state_of(records: InspectorRecords) -> JobState | None:
+    """What records alone say, of a job that need not run any more; None without records."""
+    if not records.operations:
+        return None
+    inspected = compare(records.operations)
+    said, verdict = sentence(inspected)
+    every = max((one.ranks for one in records.operations), default=0)
+    return JobState(
+        name=NAME,
+        program=NAME,
+        sentence=f"{NAME}: {plural(every, 'rank')}, {said}",
+        verdict=verdict,
+        ranks=tuple(_ranks(records.operations, inspected)),
+        findings=tuple(findings(inspected)),
+        unknown=tuple(unknown(inspected, records)),
+    )
+
+
+def trouble(inspected: Inspected, rank: int | None) -> RankTrouble | None:
+    """That a rank comes last, where it does nearly always and others wait for it."""
+    kind = worst(inspected)
+    if kind is None or kind.late is None or kind.late.rank != rank:
+        return None
+    return RankTrouble(_comes_last(kind), KnownBy.INSPECTOR, TroubleKind.BEHIND)
+
+
+def _ranks(operations: Iterable[FinishedOperation], inspected: Inspected) -> Iterator[RankState]:
+    """The ranks of the largest communicator, each with the operation that it finished last."""
+    last: dict[int, FinishedOperation] = {}
+    every = list(operations)
+    most = max(one.ranks for one in every)
+    for one in every:
+        if one.ranks == most and one.peer is None:
+            known = last.get(one.rank)
+            if known is None or one.written_at >= known.written_at:
+                last[one.rank] = one
+    for rank, one in sorted(last.items()):
+        yield RankState(
+            rank=rank,
+            pid=None,
+            label=f"rank {rank}",
+            trouble=trouble(inspected, rank),
+            last=LastCollective(f"{spoken(one.name)} {one.number}", KnownBy.INSPECTOR),
+        )

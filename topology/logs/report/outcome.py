@@ -1,0 +1,127 @@
+"""What became of the run that a log shows: one state and one sentence."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...model.english import plural
+from ...model.severity import Mark
+from .communicator import ABORTED, DESTROYED, STARTED, Communicator
+from .milestones import PROGRESS, Milestone, Reached
+from .report import WARN, LogReport
+
+
+class RunState(Mark):
+    """How far a run came, by its last lines.
+
+    silent: ranks are ready, and nothing follows; starting: some ranks never became ready; the text
+    may also end too early in both.
+    """
+
+    ABORTED = "aborted", "✗", "bad"
+    FAILED = "failed", "✗", "bad"
+    STARTING = "starting", "?", "warn"
+    SILENT = "silent", "?", "warn"
+    RUNS = "runs", "✓", "good"
+    FINISHED = "finished", "✓", "good"
+    UNKNOWN = "unknown", "·", "muted"
+
+
+class RunOutcome(msgspec.Struct, frozen=True):
+    """The state of a run with the sentence that says it; "" where the text shows no run."""
+
+    state: RunState
+    sentence: str = ""
+    line: int | None = None
+    """The line that shows it."""
+
+
+NONE = RunOutcome(RunState.UNKNOWN)
+_WENT_ON = {
+    Milestone.ROWS: "it prints rows of figures",
+    Milestone.MOVING: "it makes steps",
+    Milestone.SERVING: "the server is up",
+}
+
+
+def outcome_of(log: LogReport) -> RunOutcome:
+    """Say what became of the run."""
+    reached = {one.what: one for one in log.milestones}
+    ended, done = reached.get(Milestone.ENDED), reached.get(Milestone.FINISHED)
+    went_on = [reached[what] for what in PROGRESS if what in reached]
+    latest = max(went_on, key=lambda one: one.lines[-1], default=None)
+    if ended is not None and (latest is None or ended.lines[-1] > latest.lines[-1]):
+        return _ended(log, ended, latest)
+    if done is not None:
+        return RunOutcome(
+            RunState.FINISHED, f"the run came to its end{_ranks(log)}", done.lines[-1]
+        )
+    if latest is not None:
+        state = f"{_WENT_ON[latest.what]}{_ranks(log)} up to the end of this text"
+        return RunOutcome(RunState.RUNS, state, latest.lines[-1])
+    return _of_communicator(log)
+
+
+def _ended(log: LogReport, ended: Reached, latest: Reached | None) -> RunOutcome:
+    line = min(one for one in ended.lines if latest is None or one > latest.lines[-1])
+    if latest is not None:
+        when = {
+            Milestone.ROWS: "after it had printed rows of figures",
+            Milestone.MOVING: "after it had made steps",
+            Milestone.SERVING: "after the server was up",
+            Milestone.FINISHED: "after it had come to its end",
+        }[latest.what]
+    else:
+        when = _phase(log, line)
+    return RunOutcome(RunState.FAILED, f"a process ended badly {when}".rstrip(), line)
+
+
+def _phase(log: LogReport, line: int) -> str:
+    """How far the communicators were at a line."""
+    comm = log.main
+    if comm is None or not comm.ranks:
+        return ""
+    ready = sum(1 for rank in comm.ranks if rank.ready is not None and rank.ready < line)
+    if ready == len(comm.ranks):
+        return f"after {_all(comm)} ready"
+    return f"while communicators were set up: {ready} of {comm.nranks} ranks were ready"
+
+
+def _all(comm: Communicator) -> str:
+    return "its one rank was" if comm.nranks == 1 else f"all {comm.nranks} ranks were"
+
+
+def _ranks(log: LogReport) -> str:
+    comm = log.main
+    if comm is None or comm.size_seen_only:
+        return ""
+    return f", {plural(comm.nranks, 'rank')}"
+
+
+def _of_communicator(log: LogReport) -> RunOutcome:
+    """The state by the library's own lines, where programs say nothing of it."""
+    comm = log.main
+    if comm is None or not comm.ranks or comm.size_seen_only:
+        return NONE
+    states = [rank.state for rank in comm.ranks]
+    line = max(filter(None, (rank.ready or rank.line for rank in comm.ranks)), default=None)
+    if ABORTED in states:
+        return RunOutcome(RunState.ABORTED, f"a communicator was aborted{_ranks(log)}", line)
+    if all(state is DESTROYED for state in states) and len(states) == comm.nranks:
+        return RunOutcome(RunState.FINISHED, f"the run came to its end{_ranks(log)}", line)
+    if STARTED in states:
+        late = [rank.rank for rank in comm.ranks if rank.state is STARTED]
+        ready = len(states) - len(late)
+        return RunOutcome(
+            RunState.STARTING,
+            f"{ready} of {plural(comm.nranks, 'rank')} became ready in this text",
+            line,
+        )
+    if len(states) < comm.nranks:
+        return NONE
+    behind = "and warnings follow" if _warned(log, line) else "and nothing of a run follows"
+    return RunOutcome(RunState.SILENT, f"{_all(comm)} ready, {behind}", line)
+
+
+def _warned(log: LogReport, line: int | None) -> bool:
+    return any(note.level is WARN and note.line > (line or 0) for note in log.notes)

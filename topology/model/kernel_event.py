@@ -1,0 +1,46 @@
+"""What the kernel's log says went wrong: a fault of one device, however often it was printed."""
+
+from .record import Record
+from .severity import OpenWord
+
+
+class KernelSource(OpenWord):
+    """Who numbers the faults of a line."""
+
+    XID = "xid"
+    """NVIDIA's driver, for a GPU."""
+    SXID = "sxid"
+    """NVIDIA's driver, for an NVSwitch."""
+    LINE = "line"
+    """gputop's own table of lines, hardware/faults/kernel.toml."""
+
+
+class KernelEvent(Record, frozen=True, kw_only=True):
+    """Lines of the kernel's log that say the same of one device and link."""
+
+    identity = ("kind", "code", "device", "link", "said", "over")
+
+    kind: KernelSource
+    code: str
+    """"79", "20034"; the id of the row in kernel.toml."""
+    device: str | None = None
+    """PCI address."""
+    name: str = ""
+    """What the line calls the device, beside its address: "nvswitch3", "GPU instance 5"."""
+    link: int | None = None
+    """Number of the NVLink, or of the switch's port."""
+    said: str = ""
+    """Words and numbers that change what the code means: "RLW_RXPIPE Nonfatal 0x0409a0c2 0x8"."""
+    details: tuple[str, ...] = ()
+    """Further words of it, as printed: "SDES", "GPC 2, TPC 5, SM 0"."""
+    programs: tuple[str, ...] = ()
+    """Programs that the lines name: "python3 (4242)"."""
+    text: str = ""
+    """The first line, without its time and host."""
+    count: int = 1
+    """Number of lines."""
+    first: str = ""
+    """When it was printed first, as the log writes times; "" where it has none."""
+    last: str = ""
+    over: str = ""
+    """What ended it, by a later line; "" where none says so."""
