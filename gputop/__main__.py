@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -21,6 +22,7 @@ def main() -> None:
 
             sys.exit(namesake.give_up())
         gputop.own_process = True
+        sys.unraisablehook = _interrupt_again
         if sys.argv[1:] == ["--version"] and _print_version():
             return
         beside = getattr(gputop.__spec__, "cached", None)
@@ -48,6 +50,14 @@ def main() -> None:
     sys.exit(code)
 
 
+def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Let no Ctrl+C get lost where nothing can be raised: at the end of the lock of an import."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        _thread.start_new_thread(_thread.interrupt_main, ())
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 def _print_version() -> bool:
     """Print the version; False if that fails, which `run` then reports.
 
@@ -70,7 +80,7 @@ def run(arguments: list[str]) -> int:
     import datetime  # noqa: F401
 
     from gputop.installation.namesake import other_gputop
-    from gputop.terminal.output import guarded
+    from gputop.terminal.output import guarded, print_no_answer
     from gputop.terminal.size import forget_odd_sizes
 
     forget_odd_sizes()
@@ -78,6 +88,8 @@ def run(arguments: list[str]) -> int:
         _tell(other_gputop())
         code, text = _answer(arguments)
         _tell(text)
+        if text and ("--json" in arguments or "--format json" in " ".join(arguments)):
+            print_no_answer(code, text)
     return code
 
 
@@ -137,8 +149,11 @@ def _dispatch(arguments: list[str]) -> int:
         from gputop.session import open_app
 
         return open_app()
+    from gputop.waking import wake_for
+
+    if not asked:
+        wake_for(arguments)
     import gc
-    from contextlib import suppress
 
     import click
 
@@ -146,13 +161,13 @@ def _dispatch(arguments: list[str]) -> int:
     gc.set_threshold(1_000_000, 10, 10)
     from gputop.commands.root import root
     from gputop.exits import ANSWERED, INTERRUPTED, USAGE, Exit
-    from gputop.terminal.clean import clean
-    from gputop.terminal.nearest import meant
 
     if asked:
         from gputop.commands.completion import answer
 
         return answer(root, asked)
+    if arguments[0] in ("help", "man"):
+        arguments = [*arguments[1:], "--help"]
     try:
         code = root.main(arguments, prog_name="gputop", standalone_mode=False)
     except click.exceptions.Abort:
@@ -160,16 +175,10 @@ def _dispatch(arguments: list[str]) -> int:
     except SystemExit:
         # click exits with 1 when the reader of our output has gone.
         return ANSWERED
-    except click.NoSuchOption as error:
-        # Click's own text has two styles, and neither is that of our other questions.
-        name = error.ctx.command_path if error.ctx is not None else "gputop"
-        hint = meant(error.possibilities or ()) or f"; `{name} --help` lists them"
-        raise Exit(f"no option {clean(error.option_name, 60)}{hint}", USAGE) from error
     except click.ClickException as error:
-        # With nobody there to read it, it stays a wrong usage.
-        with suppress(OSError, Exit):
-            error.show()
-        return USAGE
+        from gputop.commands.refusals import refusal
+
+        raise Exit(refusal(error), USAGE) from error
     return code if isinstance(code, int) else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,19 +12,33 @@ from typing import TYPE_CHECKING, Any
 from textual.app import SystemCommand
 
 from gputop.answers import QUESTIONS
+from gputop.pages.glossary import glossary
+from gputop.printing.ticket import ticket
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.screens.node.identity import identity_lines
 from gputop.screens.question import QuestionScreen, questions
-from gputop.search import ThingProvider
+from gputop.screens.view import runs_library
+from gputop.search import CommandProvider, ThingProvider
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import write_whole
-from gputop.theming import DEFAULT
+from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.what_if.changes import LIBRARIES
+from gputop.topology.flags.what_if.study import versions_named
 from gputop.topology.model.characters import json_text
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.widgets.key import commands, help_rows
 from gputop.widgets.palette import Palette
-from gputop.widgets.panels import ChoicePanel, ConfirmPanel, HelpPanel, WhyPanel
+from gputop.widgets.panels import (
+    ChoicePanel,
+    ConfirmPanel,
+    DockedChoicePanel,
+    HelpPanel,
+    TypedChoicePanel,
+    WhyPanel,
+)
+from gputop.widgets.spans import left, text_of
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -35,6 +49,8 @@ if TYPE_CHECKING:
     from gputop.app import GpuTop
     from gputop.base_app import BaseApp
     from gputop.measuring.announcing import Announcement
+    from gputop.topology.model.finding import Finding
+    from gputop.topology.model.severity import Verdict
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
 
@@ -49,11 +65,12 @@ def choose_theme(app: BaseApp[Any]) -> None:
         app.theme = before if name is None else name
 
     def take(name: str | None) -> None:
-        show(name)
-        if name is not None:
-            app.remembered.keep("theme", "" if name == DEFAULT else name)
+        if name is None:
+            show(None)
+        else:
+            app.keep_theme(name)
 
-    app.push_screen(ChoicePanel("Theme", [(n, n) for n in names], before, preview=show), take)
+    app.push_screen(DockedChoicePanel("Theme", [(n, n) for n in names], before, preview=show), take)
 
 
 def confirm_run(app: GpuTop, announced: Announcement, go: Callable[[], None]) -> None:
@@ -74,11 +91,13 @@ def offers_demos(report: Report | None) -> bool:
     return not answers or report.snapshot.is_demo
 
 
-def open_palette(app: App[Any], provider: type[Provider] = ThingProvider) -> None:
+def open_palette(
+    app: App[Any], providers: Sequence[type[Provider]] = (CommandProvider, ThingProvider)
+) -> None:
     """Open the palette of commands and of things, unless it is open."""
     if not Palette.is_open(app):
         # Without an id: the palette before it may not have left the list of screens yet.
-        app.push_screen(Palette(provider))
+        app.push_screen(Palette(*providers))
 
 
 def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
@@ -86,7 +105,8 @@ def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
     common = [
         command._replace(title=app.words.fill(command.title), help=app.words.fill(command.help))
         for command in commands(COMMON, app.run_action)
-        if offers_demos(app.report) or command.title != "Demo nodes"
+        if (offers_demos(app.report) or command.title != "Demo nodes")
+        and (runs_library(app.report) or "library" not in command.title)
     ]
     yield from common[: len(NAMES)]
     for question in questions():
@@ -118,7 +138,11 @@ def choose_demo(app: GpuTop) -> None:
         if name is not None:
             app.follow(DemoFeed(name, interval=app.interval))
 
-    options = [(name, f"{name}: {demo.title(name)}") for name in demo.names()]
+    # First the one with faults, which shows most; each on a line of its own.
+    names = sorted(demo.names(), key=lambda name: name != FIRST_DEMO)
+    wide = max(map(len, names)) + 2
+    room = min(app.size.width * 9 // 10, 90) - wide - 7
+    options = [(name, left(name, wide) + left(demo.title(name), room).rstrip()) for name in names]
     app.push_screen(ChoicePanel("Demo nodes: invented figures", options), look)
 
 
@@ -134,8 +158,12 @@ def show_why(app: GpuTop) -> None:
 def show_help(app: GpuTop) -> None:
     """Show the keys of the screen."""
     if app.view is not None:
-        own = [(key, app.words.fill(what)) for key, what in help_rows(app.view.KEYS)]
-        app.push_screen(HelpPanel(app.view.TITLE, own, help_rows(COMMON), app))
+        own, common = (
+            [(app.words.fill(key), app.words.fill(what)) for key, what in rows]
+            for rows in (help_rows(app.view.KEYS), help_rows(COMMON, app.view.KEYS))
+        )
+        words = partial(glossary, app.words)
+        app.push_screen(HelpPanel(app.view.TITLE, own, common, app, words))
 
 
 def copy_text(app: BaseApp[Any], text: str, note: str) -> None:
@@ -145,6 +173,16 @@ def copy_text(app: BaseApp[Any], text: str, note: str) -> None:
         return
     app.copy_to_clipboard(clean_block(text))
     app.say(f"copied: {clean(text.strip().splitlines()[0], 60)}{note}")
+
+
+_LINE = 300
+"""Cells of the line about a node in a ticket."""
+
+
+def ticket_of(snapshot: NodeSnapshot, verdict: Verdict, findings: Sequence[Finding]) -> str:
+    """A ticket on these findings of a node."""
+    node = " ".join(text_of(line).strip() for line in identity_lines(snapshot, _LINE, 1))
+    return ticket(node, verdict, findings, invented=snapshot.is_demo)
 
 
 def export_screen(app: BaseApp[Any], snapshot: NodeSnapshot | None, screen: str) -> None:
@@ -158,6 +196,7 @@ def export_screen(app: BaseApp[Any], snapshot: NodeSnapshot | None, screen: str)
     app.say(f"written to {paths[0].parent}: {' and '.join(path.name for path in paths)}")
 
 
+FIRST_DEMO = "sick-h100-8"
 USUAL = (
     ("NCCL_P2P_DISABLE", "1", "no P2P at all"),
     ("NCCL_P2P_LEVEL", "SYS", "P2P between all GPUs, even through the CPUs"),
@@ -169,18 +208,53 @@ USUAL = (
     ("NCCL_NET_GDR_LEVEL", "LOC", "no GPUDirect RDMA"),
 )
 """Changes that people try: variable, value, what it does."""
+MOST_OFFERED = 40
 
 
 def choose_what_if(app: GpuTop) -> None:
-    """Choose among the changes that people try."""
+    """Choose among the changes that people try, or type any variable or version."""
 
     def take(choice: str | None) -> None:
         if choice is not None:
             name, _, value = choice.partition("=")
             app.what_if.change(name, value)
 
-    options = [(f"{name}={value}", f"{name}={value}: {what}") for name, value, what in USUAL]
-    app.push_screen(ChoicePanel("What if", options), take)
+    offers = partial(offered, app)
+    hint = "NAME=VALUE, a part of a name, or a version: 2.30"
+    app.push_screen(TypedChoicePanel("What if", offers, hint), take)
+
+
+def offered(app: GpuTop, typed: str) -> list[tuple[str, str]]:
+    """The changes that go with what is typed, each with what it does."""
+    found, study = dict[str, str](), app.what_if.study()
+    if study is not None:
+        here = study.whose()
+        for number in versions_named(here, typed):
+            found[f"{here.name.upper()}={number}"] = f"this version instead of {here.version}"
+    if typed.partition("=")[0].strip().upper() not in LIBRARIES or "=" not in typed:
+        found |= _variables(app, typed)
+    labels = {one: f"{one}…" if one.endswith("=") else one for one in found}
+    return [(one, f"{labels[one]}: {what}") for one, what in list(found.items())[:MOST_OFFERED]]
+
+
+def _variables(app: GpuTop, typed: str) -> dict[str, str]:
+    name, equals, value = (part.strip() for part in typed.strip().partition("="))
+    wanted, known = name.upper(), catalogue()
+    found = {
+        f"{usual}={tried}": what
+        for usual, tried, what in USUAL
+        if wanted in usual and tried.startswith(value)
+    }
+    for flag in sorted(known.flags, key=lambda flag: len(flag.name)) if wanted else ():
+        if wanted in flag.name:
+            what = app.words.fill(flag.short or flag.changes)
+            values = (value,) if value else flag.tries
+            found |= {f"{flag.name}={one}": what for one in values}
+            if not equals:
+                found.setdefault(f"{flag.name}=", what)
+    if value and not found and re.fullmatch(r"\w+", name):
+        found[f"{wanted}={value}"] = "not in the catalogue"
+    return found
 
 
 def export(

@@ -31,6 +31,7 @@ from textual.widget import Widget
 from gputop import messages
 from gputop.base_app import BaseApp, actions
 from gputop.exits import BACK
+from gputop.live.jobs_controller import JobsController, MadeUp
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.recent import Recent
 from gputop.live.refresh import Inbox, Refresher
@@ -38,7 +39,11 @@ from gputop.live.selection import PickedDevices
 from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.screens.node.gpu_lines import chosen
+from gputop.screens.node.table import SORTS
 from gputop.screens.view import View
+from gputop.terminal.clean import clean
+from gputop.terminal.nearest import instead
 from gputop.terminal.preferences import Preferences
 from gputop.topology.hardware.terms import VendorTerms, terms_for
 from gputop.widgets.kept_lines import KeptLines
@@ -130,6 +135,8 @@ class GpuTop(BaseApp[int]):
         self, feed: Feed | None = None, interval: float = 1.0, remembered: Preferences | None = None
     ) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
+        if remembered is not None and (start := remembered.get("start")) in NAMES:
+            self.DEFAULT_MODE = start  # type: ignore[misc]
         super().__init__(remembered)
         self.feed = feed
         self.interval = interval
@@ -138,11 +145,22 @@ class GpuTop(BaseApp[int]):
         self.refresher: Refresher | None = None
         self.probing = ProbeController(self, self._confirm)
         self.what_if = WhatIfController(self)
+        self.jobs = JobsController(self)
+        self.pasted = ""
         self.selected, self.recent = PickedDevices(), Recent()
         self._inbox = Inbox(self.post_message)
         if feed is not None:
             # While the terminal is set up, for the first picture to show the report.
             self.follow(feed)
+
+    def settings_trouble(self) -> Iterable[str]:
+        """What of the user's settings cannot be used."""
+        yield from super().settings_trouble()
+        mine = self.remembered.file.settings
+        for name, value, known in (("start", mine.start, NAMES), ("order", mine.order, SORTS)):
+            if value and value not in known:
+                yield f"{name}: no {clean(value, 40)!r}{instead(value, known)}"
+        yield from chosen(mine.columns)[1]
 
     def _confirm(self, announced: Announcement, go: Callable[[], None]) -> None:
         actions.confirm_run(self, announced, go)
@@ -170,11 +188,11 @@ class GpuTop(BaseApp[int]):
         # What the start leaves goes once all sources and rules were asked for the first time.
         self.set_timer(FIRST_SECONDS, trimmer.collect)
         self.set_interval(RESTING_SECONDS, trimmer.collect)
-        early = self._inbox.open()
-        if isinstance(early, messages.ReportReady):
-            self.on_report_ready(early)
-        elif early is not None:
-            self.post_message(early)
+        for early in self._inbox.open():
+            if isinstance(early, messages.ReportReady):
+                self.on_report_ready(early)
+            else:
+                self.post_message(early)
 
     def on_unmount(self) -> None:
         """Let go of the threads and of a worker without waiting for any of them."""
@@ -190,6 +208,7 @@ class GpuTop(BaseApp[int]):
         self.feed = feed
         self.findings.forget_silenced()
         self.what_if.forget()
+        self.jobs.forget()
         self.selected = PickedDevices()
         self.refresher = Refresher(feed, self._inbox.take, self.interval)
         self.refresher.start()
@@ -205,6 +224,17 @@ class GpuTop(BaseApp[int]):
         """Keep the newest report, with the what-if; the screens are bound to it."""
         self.recent.add(message.report.snapshot)
         self.report = self.what_if.shown(message.report)
+        self.jobs.prepare(message.report)
+
+    def on_looked_back(self, message: messages.LookedBack) -> None:
+        """Keep what was before the app was opened, for the charts."""
+        self.recent.add_earlier(message.past)
+
+    def on_made_up(self, message: MadeUp) -> None:
+        """Show in the tabs what the jobs of a demo say."""
+        self.jobs.accept(message)
+        if self.view is not None:
+            self.view.draw_bars()
 
     def on_worked(self, message: Worked) -> None:
         """Show what a thread worked out for the what-if."""
@@ -245,6 +275,14 @@ class GpuTop(BaseApp[int]):
             self.pop_screen()
         self.post_message(messages.ScreenWanted(name))
 
+    def read_pasted(self, text: str) -> None:
+        """Show on Log what a pasted text says."""
+        self.pasted = text
+        if self.view is not None and self.view.name == "log":
+            self.view.on_screen_resume()
+        else:
+            self.action_screen("log")
+
     def action_step_back(self) -> None:
         """Undo the nearest thing: a filter, a running probe, a note."""
         if not (self.view and self.view.back()) and not self.probing.cancel() and self.parent_title:
@@ -257,7 +295,10 @@ class GpuTop(BaseApp[int]):
 
     def action_probe_nccl(self, force: bool) -> None:
         """Run NCCL or RCCL itself on all GPUs and lay its log beside the prediction."""
-        self.probing.start((), force, NCCL)
+        if self.report is not None and self.report.snapshot.is_demo:
+            self.say(f"{self.words.library} itself is not simulated on a demo", severity="warning")
+        else:
+            self.probing.start((), force, NCCL)
 
     def action_why(self) -> None:
         """Explain the selected thing."""
@@ -280,6 +321,15 @@ class GpuTop(BaseApp[int]):
     def action_copy(self) -> None:
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""
         self.copy_text((self.view and self.guarded(self.view.selected_text)) or "")
+
+    def action_ticket(self) -> None:
+        """Put the findings of the screen on the clipboard, as a ticket in Markdown."""
+        view, report = self.view, self.what_if.real
+        if view is None or report is None or view.shown is None:
+            self.say("the rules have not answered yet", severity="warning")
+            return
+        text = self.guarded(actions.ticket_of, report.snapshot, view.shown.verdict, view.ticketed())
+        self.copy_text(text or "")
 
     def exported(self) -> tuple[NodeSnapshot | None, str]:
         """The node as it is set up, and the screen in sight."""

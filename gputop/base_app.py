@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -98,8 +98,14 @@ class BaseApp(QuickKeysApp[R]):
         # app switches it off, which saves a tenth of the start.
         gc.freeze()
         gc.enable()
+        if trouble := "; ".join(self.settings_trouble()):
+            self.say(trouble, title="Settings", severity="warning")
         if failed := theming.register_all(self, self.remembered.get("theme")):
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
+
+    def settings_trouble(self) -> Iterable[str]:
+        """What of the user's settings cannot be used."""
+        return filter(None, [self.remembered.file.trouble])
 
     def _fatal_error(self) -> None:
         """Leave; whoever runs the app says why. Textual would print all local variables."""
@@ -115,6 +121,10 @@ class BaseApp(QuickKeysApp[R]):
     def say(self, text: str, **rest: Any) -> None:
         """Notify, as plain text."""
         self.post_message(Notify(Notice(clean(text, 600), **rest)))
+
+    def on_notify(self) -> None:
+        """Let what was said before go, before Textual adds the new: no two cover the screen."""
+        self._notifications.clear()
 
     def guarded(self, work: Callable[..., T], *given: object) -> T | None:
         """Run what draws or explains; a mistake of ours becomes a line on the screen."""
@@ -136,6 +146,11 @@ class BaseApp(QuickKeysApp[R]):
     def action_choose_theme(self) -> None:
         """Choose a theme; the one under the cursor shows at once."""
         actions.choose_theme(self)
+
+    def keep_theme(self, name: str) -> None:
+        """Use a theme, also at the next start."""
+        self.theme = name
+        self.remembered.keep("theme", "" if name == theming.DEFAULT else name)
 
     def copy_command(self, commands: tuple[str, ...]) -> None:
         """Copy the first of these commands; called again, the next one."""

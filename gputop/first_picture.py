@@ -82,7 +82,7 @@ def rows(snapshot: NodeSnapshot, columns: int, lines: int) -> tuple[PictureLine,
     gpus = rows_of(snapshot, recent=recent)
     title = text_of(cut(((caption(gpus), ""),), columns - 2))
     use = use_of(snapshot, loads_of(snapshot))
-    verdict, _ = verdict_line(None, use, snapshot.machine, columns)
+    verdict, _ = verdict_line(None, snapshot.machine, columns)
     gpus = (replace(gpus[0], selected=True), *gpus[1:])
     room = int((lines - BARS) * TABLE_SHARE) - 1
     # The scroll bar takes a column.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 from textual.app import SystemCommand
-from textual.command import Hit, Hits, Provider
-from textual.content import Content
+from textual.command import Hits, Provider
 from textual.message import Message
 from textual.screen import Screen
 
@@ -23,8 +23,7 @@ from gputop.screens.fleet.figures import FiguresTab
 from gputop.screens.fleet.node_panel import NodePanel
 from gputop.screens.fleet.odd import OddTab
 from gputop.screens.fleet.screen import FleetScreen
-from gputop.search import BEST, GOOD, Thing
-from gputop.terminal.clean import clean
+from gputop.search import CommandProvider, Thing, ThingKind, hit_of
 from gputop.terminal.preferences import Preferences
 from gputop.widgets.key import help_rows
 from gputop.widgets.panels import HelpPanel
@@ -38,18 +37,9 @@ class FleetProvider(Provider):
 
     async def search(self, query: str) -> Hits:
         """Give what has every word."""
-        words = query.lower().split()
-        count = 0
-        for thing in _things(cast("FleetApp", self.app)):
-            title = thing.title.lower()
-            if not words or not all(word in title for word in words):
-                continue
-            score = BEST if title.startswith(words[0]) else GOOD
-            shown = Content(clean(thing.title, 120))
-            yield Hit(score - len(title) / 1000, shown, thing.go, help=clean(thing.about, 160))
-            count += 1
-            if count >= MOST_HITS:
-                return
+        found = (hit_of(thing, query) for thing in _things(cast("FleetApp", self.app)))
+        for hit in islice(filter(None, found), MOST_HITS):
+            yield hit
 
 
 def _things(app: FleetApp) -> Iterator[Thing]:
@@ -60,13 +50,15 @@ def _things(app: FleetApp) -> Iterator[Thing]:
     odd, figures = OddTab(facts), FiguresTab(facts)
     for name, item in zip(odd.names, facts.fleet.findings, strict=True):
         about = f"{len(item.hosts)} nodes" if item.hosts else "The finding"
-        yield Thing(f"{item.title} · {item.id}", about, partial(screen.show_row, "odd", name))
+        go = partial(screen.show_row, "odd", name)
+        yield Thing(ThingKind.FINDING, f"{item.title} · {item.id}", about, go)
     for name in figures.names:
         go = partial(screen.show_row, "figures", name)
-        yield Thing(figures.title(name), "The figure on all nodes", go)
+        yield Thing(ThingKind.JOB, figures.title(name), "The figure on all nodes", go)
     for host in facts.fleet.hosts:
         _, _, word = facts.fleet.states[host].shown
-        yield Thing(host, f"The node, {word}", partial(screen.show_row, "nodes", host))
+        go = partial(screen.show_row, "nodes", host)
+        yield Thing(ThingKind.DEVICE, host, f"The node, {word}", go)
 
 
 OPENING = "opening"
@@ -175,4 +167,4 @@ class FleetApp(BaseApp[WholeNode]):
 
     def action_command_palette(self) -> None:
         """Open the palette of commands and of what is on the screen."""
-        actions.open_palette(self, FleetProvider)
+        actions.open_palette(self, (CommandProvider, FleetProvider))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
+    from gputop.topology.sources.feed import Past
 
 
 @dataclass
@@ -24,6 +25,13 @@ class ReportReady(Message):
     def can_replace(self, message: Message) -> bool:
         """A later report takes the place of one that is still queued, so a slow terminal skips."""
         return isinstance(message, ReportReady)
+
+
+@dataclass
+class LookedBack(Message):
+    """What a feed remembers of the minutes before it was opened."""
+
+    past: Past
 
 
 @dataclass

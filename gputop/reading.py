@@ -12,23 +12,25 @@ import msgspec
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.nearest import did_you_mean
+from gputop.terminal.nearest import instead
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
+    from gputop.topology.model.part import PartialNode
     from gputop.topology.sources.live import LiveFeed
 
 SETTLE_SECONDS = 10.0
 """How long a plain command waits for sources that do not answer. Far past their deadlines: a
 driver without persistence mode takes seconds to wake eight GPUs."""
+_TICK_SECONDS = 0.003
 LIST_DEMOS = "?"
-_LISTED = "--demo alone lists them"
+_LISTING = "gputop --demo"
 NAMED = 20
 """How many skipped files are named for one reason; a folder may hold thousands."""
 
 
 def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
-    """Refuse --from with --demo; list the demos and leave when --demo stands alone."""
+    """Refuse --from with --demo, and a demo that there is not."""
     if sources and demo:
         raise Exit("use --from or --demo, not both", USAGE)
     if demo is None:
@@ -36,17 +38,21 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
     from gputop.topology.recorded.demos import demo as demos
 
     if demo == LIST_DEMOS:
-        for name in demos.names():
-            click.echo(f"{name:<16} {demos.title(name)}")
-            doubt = demos.unconfirmed(name)
-            if doubt:
-                click.echo(f"{'':<16} {doubt}")
-        raise click.exceptions.Exit(0)
+        raise Exit(f"--demo needs a name here; `{_LISTING}` lists them", USAGE)
     if demo not in demos.names():
         known = demos.names()
-        raise Exit(
-            f"no demo {clean(demo, 60)!r}{did_you_mean(demo, known) or f'; {_LISTED}'}", USAGE
-        )
+        raise Exit(f"no demo {clean(demo, 60)!r}{instead(demo, known, _LISTING)}", USAGE)
+
+
+def list_demos() -> None:
+    """Print the demos, with what each is and what of it no source confirms."""
+    from gputop.topology.recorded.demos import demo as demos
+
+    for name in demos.names():
+        click.echo(f"{name:<16} {demos.title(name)}")
+        doubt = demos.unconfirmed(name)
+        if doubt:
+            click.echo(f"{'':<16} {doubt}")
 
 
 def read_snapshot(
@@ -55,20 +61,24 @@ def read_snapshot(
     *,
     with_args: bool = False,
     seconds: float = SETTLE_SECONDS,
+    wiring: bool = False,
 ) -> NodeSnapshot:
     """The snapshot that the options name: files, a demo, or this machine.
 
-    `seconds`: how long the sources of this machine are waited for.
+    `seconds`: how long the sources of this machine are waited for. `wiring`: of this machine only
+    how devices are connected, which the driver tells three times as fast.
     """
     check_sources(sources, demo)
     if sources:
         return load_snapshot(sources)
     from gputop.topology.recorded import feeds
+    from gputop.topology.sources import WIRING, load
     from gputop.topology.sources import live as watch
 
     if demo:
         return _doubted(feeds.DemoFeed(demo, version=__version__).at(0), demo)
-    feed = watch.LiveFeed(version=__version__, with_args=with_args, thorough=True)
+    asked = map(load, WIRING) if wiring else None
+    feed = watch.LiveFeed(asked, version=__version__, with_args=with_args, thorough=True)
     return settle(feed, seconds)
 
 
@@ -88,12 +98,18 @@ def settle(feed: LiveFeed, seconds: float = SETTLE_SECONDS) -> NodeSnapshot:
     """Wait until all sources answered, so many seconds at most, and close the feed."""
     try:
         deadline = time.monotonic() + seconds
+        # What arrives meanwhile is merged once, at the end.
         while not feed.settled() and time.monotonic() < deadline:
-            feed.wait(0.05)
-            feed.snapshot()
+            time.sleep(_TICK_SECONDS)
         return feed.snapshot()
     finally:
         feed.close()
+
+
+def _read_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
+    from gputop.topology.diagnosis.symptoms.part import part_of_log
+
+    return part_of_log(data, name, alone)
 
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
@@ -107,7 +123,7 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
         raise Exit("--from: stdin can be read once only", USAGE)
     text = sys.stdin.buffer.read(load.MOST_BYTES + 1) if load.STDIN in sources else b""
     try:
-        loaded = load.load(sources, version=__version__, stdin=text)
+        loaded = load.load(sources, version=__version__, stdin=text, logs=_read_log)
     except load.LoadError as error:
         raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
     by_reason: dict[str, list[str]] = {}

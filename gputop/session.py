@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
+import os
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gputop import __version__
@@ -19,6 +18,7 @@ from gputop.terminal.early_screen import EarlyScreen
 from gputop.terminal.outer_colours import forget_outer_colours
 from gputop.terminal.output import mute_libraries
 from gputop.terminal.preferences import Preferences
+from gputop.waking import wake_driver
 
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -57,11 +57,13 @@ def open_app(
     try:
         from gputop import first_picture
 
-        # What fails here fails in the app too, which then says so on its screen.
-        with suppress(Exception):
-            # It has the GPUs by number.
-            if not remembered.get("sort"):
+        try:
+            if remembered.as_shipped:
                 first_picture.show(feed, screen, remembered.get("theme"))
+        except Exception as error:
+            # What fails here fails in the app too, which then says so on its screen.
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise  # it met a class in the making
         with _without_tls():
             from gputop.app import GpuTop
 
@@ -75,9 +77,19 @@ def open_app(
     return app.return_code or 0
 
 
+def take_terminal() -> None:
+    """Read keys from the terminal where stdin gave the node, as it does in a pipe."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:  # a session without a terminal of its own
+        terminal = 2
+    if os.isatty(terminal):
+        os.dup2(terminal, 0)
+
+
 def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float | None) -> OpeningFeed:
     if snapshot is None and demo is None:
-        _wake_driver()
+        wake_driver()
         from gputop.topology.sources.live import LiveFeed
 
         return LiveFeed(interval=interval, version=__version__)
@@ -102,14 +114,3 @@ def _without_tls() -> Iterator[None]:
     finally:
         if missing:
             del sys.modules["ssl"]
-
-
-def _wake_driver() -> None:
-    """Begin to start NVML, which takes its time, while we import what asks it."""
-    threading.Thread(target=_start_nvml, name="waking", daemon=True).start()
-
-
-def _start_nvml() -> None:
-    # Without a driver, or with one that fails, the source `nvml` finds that out and says so.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL("libnvidia-ml.so.1").nvmlInit_v2()

@@ -13,7 +13,7 @@ from textual.theme import Theme
 
 from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE, THEMES
 from gputop.topology.model.errors import GputopError
-from gputop.topology.toml import tomllib
+from gputop.topology.toml import tomllib, user_table
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -44,17 +44,17 @@ class ThemeError(GputopError, ValueError):
 
 def builtin(*, default_only: bool = False) -> tuple[Theme, ...]:
     """Themes that come with gputop, the default one first; or only that, for a quick start."""
-    first = parse((THEMES / DARK_FILE).read_text(encoding="utf-8"))
+    first = _shipped(DARK_FILE)
     if default_only:
         return (first,)
     names = sorted(entry.name for entry in THEMES.iterdir() if entry.name.endswith(".toml"))
-    rest = (parse((THEMES / name).read_text(encoding="utf-8")) for name in names)
+    rest = (_shipped(name) for name in names)
     return (first, *(theme for theme in rest if theme.name != first.name))
 
 
 def for_few_colours() -> Theme:
     """The theme for a terminal of sixteen colours."""
-    return parse((THEMES / SIXTEEN_FILE).read_text(encoding="utf-8"))
+    return _shipped(SIXTEEN_FILE)
 
 
 def user_folder() -> Path | None:
@@ -104,23 +104,25 @@ def load_user(folder: Path | None, defaults: Theme) -> tuple[tuple[Theme, ...], 
         return (), ()
     for path in paths:
         try:
-            if path.stat().st_size > _LIMIT_BYTES:
-                raise ThemeError("too large for a theme")
-            loaded.append(parse(path.read_text(encoding="utf-8"), defaults))
-        except (OSError, UnicodeDecodeError, ThemeError) as error:
+            if not path.is_file():
+                raise ThemeError("not a regular file")
+            loaded.append(of_table(user_table(path, _LIMIT_BYTES), defaults))
+        except tomllib.TOMLDecodeError as error:
+            failed.append(f"{path.name}: not TOML: {error}")
+        except (OSError, ValueError, ThemeError) as error:
             failed.append(f"{path.name}: {error}")
     return tuple(loaded), tuple(failed)
 
 
-def parse(text: str, defaults: Theme | None = None) -> Theme:
-    """Turn the text of a theme file into a theme; what it leaves out comes from `defaults`.
+def _shipped(name: str) -> Theme:
+    return of_table(tomllib.loads((THEMES / name).read_text(encoding="utf-8")))
+
+
+def of_table(data: dict[str, Any], defaults: Theme | None = None) -> Theme:
+    """Turn a theme file into a theme; what it leaves out comes from `defaults`.
 
     Raises ThemeError.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ThemeError(f"not TOML: {error}") from error
     name = data.get("name")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ThemeError("a theme needs a name")

@@ -22,12 +22,12 @@ from gputop.answers.question import (
     gpus_option,
     problem_lines,
 )
-from gputop.checking.measure import Measured, ProbePlan, measure_node, probe_names
+from gputop.checking.measure import Measured, ProbeEnd, ProbePlan, measure_node, probe_names
 from gputop.checking.node import examined
 from gputop.checking.policy import Site, site
 from gputop.checking.runs import all_rules, judged
 from gputop.exits import CANNOT_TELL, INTERRUPTED, OWN_ERROR, USAGE, Exit
-from gputop.printing.verdicts import checks_done
+from gputop.printing.verdicts import checks_done, compared
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
@@ -37,7 +37,7 @@ from gputop.topology.expectation.reference import Reference
 from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.hardware.unconfirmed import sentence
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import SIMULATED, Findings, Page, Text
+from gputop.topology.model.page import SIMULATED, Findings, Page, Role, Text
 from gputop.topology.model.severity import Verdict, Word
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -59,8 +59,8 @@ class CheckLevel(Word):
 class CheckRequest(NodeRequest, frozen=True, kw_only=True):
     """Check the node: what is wrong, the proof, and one verdict.
 
-    Idle GPUs are measured for some seconds, unless --quick. Exit codes: 0 healthy, 1 slow,
-    2 broken, 3 cannot tell.
+    Idle GPUs are measured for some seconds, unless --quick; those of a demo are simulated. Exit
+    codes: 0 healthy, 1 slow, 2 broken, 3 cannot tell.
     """
 
     clashes: ClassVar[tuple[Clash, ...]] = (
@@ -70,9 +70,9 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
             "--probe says what is measured: leave out --quick and --full",
         ),
         Clash(
-            ("--from", "--demo"),
-            ("--full", "--force", "--python", "--probe"),
-            "a recording cannot be measured: leave out --full, --probe, --force and --python",
+            ("--from",),
+            ("--full", "--force", "--python", "--probe", "--jobs"),
+            "a recording is neither measured nor running: leave out what needs this machine",
         ),
         Clash(
             ("--quick",),
@@ -91,7 +91,7 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         bool,
         Option(
             "--quick",
-            "Read only: no load on the GPUs, takes under a second.",
+            "Only read: puts no load on the GPUs and takes under a second.",
             conflicts=("--full",),
         ),
     ] = False
@@ -105,6 +105,10 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         ),
     ] = None
     gpus: Annotated[str | None, gpus_option("Check")] = None
+    jobs: Annotated[
+        bool,
+        Option("--jobs", "Say of each job on the GPUs where it stands, as `gputop jobs` does."),
+    ] = False
     force: Annotated[bool, FORCE] = False
     python: Annotated[str | None, PYTHON] = None
     expect: Annotated[
@@ -154,21 +158,23 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         Option(
             "--output",
             "Write the JSON to FILE, packed if it ends in .gz; %n is the node, %j the job. Its "
-            "last folder is made.",
+            "last folder is created.",
             "FILE",
             "files",
             short="-o",
         ),
     ] = None
-    with_snapshot: Annotated[bool, Option("--snapshot", "Put the snapshot into the JSON.")] = False
+    with_snapshot: Annotated[bool, Option("--snapshot", "Put the snapshot in the JSON too.")] = (
+        False
+    )
     redact: Annotated[
-        bool, Option("--redact", "Replace names in the JSON, alike in all files of a fleet.")
+        bool, Option("--redact", "Replace names in the JSON, the same way in all files of a fleet.")
     ] = False
     deadline: Annotated[
         float | None,
         Option(
             "--deadline",
-            "End within this time whatever hangs, with an answer.",
+            "Answer within this time, whatever hangs.",
             "SECONDS",
             least=2,
             most=86400,
@@ -186,7 +192,7 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
     @property
     def mode(self) -> CheckLevel:
         """How much is measured."""
-        if self.quick or self.recorded:
+        if self.quick or self.sources:
             return CheckLevel.QUICK
         return CheckLevel.FULL if self.full else CheckLevel.DEFAULT
 
@@ -230,7 +236,7 @@ class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
     """Policy files that were read."""
     gpus: tuple[str, ...] = ()
     """PCI addresses of the examined GPUs."""
-    measured: tuple[dict[str, Any], ...] = ()
+    measured: tuple[ProbeEnd, ...] = ()
     """The probes that ran, and how each ended."""
     verdict: Verdict
     exit_code: int
@@ -284,7 +290,7 @@ class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
     @property
     def probes(self) -> tuple[str, ...]:
         """Probes that returned figures."""
-        return tuple(run["probe"] for run in self.measured if run["figures"])
+        return tuple(end.probe for end in self.measured if end.figures)
 
     @property
     def verdict_line(self) -> str:
@@ -323,6 +329,7 @@ def _examine(
         gpus=asked.gpus,
         # A demo is not a node of the site.
         expect=asked.expect or ("" if asked.demo else decided.expect),
+        jobs=asked.jobs,
     )
     snapshot, measured = found.node, None
     if asked.mode is not CheckLevel.QUICK and snapshot.machine.gpus:
@@ -332,7 +339,7 @@ def _examine(
     begin(JUDGING)
     case, diagnosis = judged(found, snapshot, measured, decided.policy)
     measured, against = measured or Measured(), found.reference
-    only_read = (_RECORDED,) if asked.recorded and not asked.quick else ()
+    only_read = (_RECORDED,) if asked.sources and not asked.quick else ()
     notes = [*decided.notes, *only_read, *found.notes, *measured.notes, *snapshot.assumptions]
     return CheckAnswer.of(
         diagnosis,
@@ -386,7 +393,9 @@ def page(found: CheckAnswer) -> Page:
     """The verdict first, then one line for each finding; `verbose` adds what proves and helps."""
     silenced = tuple((finding, finding.reason) for finding in found.silenced)
     findings = Findings(found.findings, whole=found.verbose, silenced=silenced)
-    return Page(title="check", blocks=(Text(found.verdict_line), findings))
+    against = compared(found.expect, found.examined, found.findings)
+    held = (Text(against, role=Role.MUTED),) if against else ()
+    return Page(title="check", blocks=(Text(found.verdict_line), *held, findings))
 
 
 def carry_out(asked: CheckRequest) -> int:

@@ -27,6 +27,7 @@ from gputop.installation.machine import (
     ProbedNccl,
 )
 from gputop.reading import settle
+from gputop.terminal.settings import of_user
 from gputop.topology.hardware.strangers import counted
 from gputop.topology.model.page import Column, Page, Table
 from gputop.topology.model.redact import Redactor
@@ -36,14 +37,14 @@ from gputop.topology.sources.live import LiveFeed
 
 PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
 """Variables that bring a job another library."""
-BEHIND = {"driver": "gpus", "name": "program"}
+BEHIND = {"driver": "gpus", "name": "program", "settings": "terminal"}
 """Answers that stand at the end of another's line."""
 
 
 class DoctorRequest(Request, frozen=True):
     """Say what gputop found on this machine: drivers, libraries, Pythons, permissions.
 
-    Ten lines for a bug report, without names of hosts and users, and without paths of yours.
+    Ten lines for a bug report, without host names, user names or your paths.
     """
 
 
@@ -78,6 +79,7 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
         "torch": _torch(pythons),
         "devices": _devices(devices),
         "terminal": _terminal(),
+        "settings": of_user().line,
         "name": namesake.other_gputop() or "no other distribution is called gputop here",
         "unread": _unread(snapshot),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
@@ -15,13 +15,19 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import LACKING, diagnose
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.explain.answered import change_head, pair_head
 from gputop.topology.explain.prediction import installed, prediction_blocks
 from gputop.topology.flags.values.predicting import predict_with_flags
-from gputop.topology.flags.what_if.effects import compare
+from gputop.topology.flags.what_if.changes import Changes, with_changes
+from gputop.topology.flags.what_if.effects import Comparison, compare
+from gputop.topology.flags.what_if.remedy import remedy
+from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.wording import sections
-from gputop.topology.model.page import Blank, Block, Page, Text
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Blank, Block, Findings, Page, Role, Steps, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import Library
 from gputop.topology.nccl.decide.predict import NoGpusError
@@ -42,6 +48,9 @@ from gputop.topology.nccl.versions import UnknownVersionError
 from gputop.topology.node import Node
 
 HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
+SOUND = "What follows is what the library decides; it is as fast as this without these faults."
+OF_PATHS = ("links-unused", "pcie-width", "figure-far-below")
+"""Findings about the way between GPUs, which are told with what to do, notices too."""
 ADVISED = "NCCL_MIN_NCHANNELS"
 ENOUGH = 32
 
@@ -49,8 +58,8 @@ ENOUGH = 32
 class ExplainRequest(PredictingRequest, frozen=True, kw_only=True):
     """Predict transport, path, rings, trees and algorithms, with the reason for each.
 
-    SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
-    all pairs of the communicator are shown.
+    SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N; 0-5 is short for
+    0 5. Without them all pairs of the communicator are shown.
     """
 
     clashes: ClassVar[tuple[Clash, ...]] = (
@@ -122,6 +131,9 @@ class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
     assumptions: tuple[str, ...]
     advice: tuple[Advice, ...] = ()
     """Remarks of `check --gpus` on the design of this communicator."""
+    findings: tuple[Finding, ...] = ()
+    """What `check` finds broken or slow in the files of --from: the prediction is of a node
+    without these faults."""
     baseline: ExplainAnswer | msgspec.UnsetType = msgspec.UNSET
     two_node: ExplainAnswer | msgspec.UnsetType = msgspec.UNSET
     """What one of two equal hosts decides, with `--nodes 2`."""
@@ -146,40 +158,73 @@ class Explained(msgspec.Struct, frozen=True):
     """Of a job over several hosts."""
     pair: tuple[int, int] | None
     advice: tuple[Advice, ...]
+    findings: tuple[Finding, ...]
 
     def blocks(self) -> Iterator[Block]:
-        """Several hosts first where somebody asked for them, then one host, then the changes."""
+        """Faults first, then several hosts where somebody asked for them, one host, the changes."""
         asked, prediction = self.asked, self.prediction
+        if self.findings:
+            yield Findings(self.findings)
+            for finding in self.findings:
+                if finding.id in OF_PATHS:
+                    yield Steps(finding.fix, 4)
+            yield from (Text(SOUND, role=Role.MUTED), Blank())
         if self.many is not None:
             from gputop.topology.explain.hosts import sections as sections_of_hosts
 
             for section in sections_of_hosts(self.many, prediction.assumptions):
                 yield from section.blocks()
             yield from (Blank(), Text("One host alone:"))
-        whole = not asked.settings and self.addresses is None and asked.library is None
+        changes = changes_of(asked.settings)
+        comparison = self._comparison(changes) if changes else None
+        if self.pair is not None:
+            yield from (*self._pair_head(changes), Blank())
+        if comparison is not None:
+            node = Node(self.snapshot)
+            yield from change_head(comparison, node, changes, whole=self._whole)
+            for section in sections(comparison):
+                yield from section.blocks()
+            yield Blank()
         cost = None
-        if whole and self.pair is None:
+        if self._whole and not changes and self.pair is None:
             cost = costs_of(Node(self.snapshot).with_prediction(self.baseline)).all_reduce
         if named := installed(self.snapshot):
             yield Text(named)
-        yield from prediction_blocks(prediction, self.pair, "" if cost is None else cost.text)
+        unsure = comparison is not None and comparison.without_nvls is not None
+        text = "" if cost is None else cost.text
+        yield from prediction_blocks(prediction, self.pair, text, unsure=unsure)
         if self.advice:
             yield Blank()
         for advice in self.advice:
             yield Text(f"{advice.title}: {advice.why}")
             if advice.command:
                 yield Text(f"{advice.text.rstrip('.')}: {advice.command}", indent=2)
-        if asked.settings:
-            changes = changes_of(asked.settings)
-            slower = None
-            if prediction.by_nvls_alone:
-                slower = _one(asked, self.snapshot, self.addresses, {**changes, **NO_NVLS})
-            yield Blank()
-            for section in sections(compare(self.baseline, prediction, changes, slower)):
-                yield from section.blocks()
         if self.two is not None and self.pair is not None:
             yield from (Blank(), Text("The same pair in a job over two hosts:"))
             yield from prediction_blocks(self.two, self.pair)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether it is about all GPUs, with the library that the node has."""
+        return self.addresses is None and self.asked.library is None
+
+    def _comparison(self, changes: Changes) -> Comparison:
+        slower = None
+        if self.prediction.by_nvls_alone:
+            changed = {**changes, **NO_NVLS}
+            slower = _one(self.asked, self.snapshot, self.addresses, changed)
+        return compare(self.baseline, self.prediction, changes, slower)
+
+    def _pair_head(self, changes: Changes) -> Iterator[Block]:
+        """The answer about the pair, as the screen Pairs gives it."""
+        assert self.pair is not None
+        decided = self.prediction.pair(*self.pair)
+        if decided is None:
+            return
+        src, dst = decided.src_bus_id, decided.dst_bus_id
+        study = Study(self.snapshot, library=self.asked.library, gpus=self.addresses)
+        node = Node(with_changes(self.snapshot, changes)).with_prediction(self.prediction)
+        yield from pair_head(node, src, dst, remedy(study, src, dst, changes))
 
 
 def answer(asked: ExplainRequest) -> ExplainAnswer:
@@ -188,7 +233,8 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
     lacking = missing_of(asked.missing, asked.nodes)
     snapshot = asked.snapshot()
     addresses = selected(asked.gpus, snapshot.machine)
-    with _refusals():
+    found = faults_of(snapshot) if asked.sources else ()
+    with _refusals(found):
         if asked.against is not None:
             # What few ask for is imported where it is asked for.
             from gputop.answers.upgrade import answer as against
@@ -209,7 +255,9 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
             )
     pair = pair_of(asked.src, asked.dst, snapshot.machine, prediction)
     advice = advice_on(snapshot, prediction)
-    view = Explained(asked, snapshot, addresses, baseline, prediction, two, many, pair, advice)
+    view = Explained(
+        asked, snapshot, addresses, baseline, prediction, two, many, pair, advice, found
+    )
 
     def document(side: Prediction | None) -> ExplainAnswer | msgspec.UnsetType:
         return msgspec.UNSET if side is None else answer_of(side, snapshot.source, pair)
@@ -219,6 +267,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         snapshot.source,
         pair,
         advice=advice,
+        findings=found,
         baseline=document(baseline if changes else None),
         two_node=document(two),
         multi_node=msgspec.UNSET if many is None else many,
@@ -226,11 +275,19 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
     )
 
 
+def faults_of(snapshot: NodeSnapshot) -> tuple[Finding, ...]:
+    """What the rules of `check` find in what --from names: all faults, and notices of paths."""
+    found = diagnose(Case(Node(snapshot).decide())).findings
+    return tuple(
+        one for one in found if one.id in OF_PATHS or (one.severity.counts and one.id != LACKING)
+    )
+
+
 def _one(
     asked: ExplainRequest,
     snapshot: NodeSnapshot,
     addresses: tuple[str, ...] | None,
-    changes: dict[str, str | None],
+    changes: Changes,
     nodes: int = 1,
 ) -> Prediction:
     settings = Settings.of(snapshot, changes)
@@ -262,8 +319,8 @@ _TAKEN = (
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """End the command with a sentence where something cannot be predicted."""
+def _refusals(found: Sequence[Finding]) -> Iterator[None]:
+    """End the command with a sentence where something cannot be predicted, with what is found."""
     try:
         yield
     except UnknownNicError as error:
@@ -271,7 +328,9 @@ def _refusals() -> Iterator[None]:
     except UnknownVersionError as error:
         raise Exit(str(error), USAGE) from error
     except NoGpusError as error:
-        raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
+        faults = "; ".join(f"{finding.severity.sign} {finding.title}" for finding in found)
+        more = f". `gputop check` finds {faults}" if faults else ""
+        raise Exit(f"nothing to explain: {error}{more}", CANNOT_TELL) from error
 
 
 def missing_of(words: tuple[str, ...], nodes: int) -> tuple[tuple[int, str], ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gputop.measuring.expected import Expectations, title
+from gputop.measuring.judged import MOST_CAUSES
 from gputop.measuring.quantities import quantity_of
 from gputop.terminal.clean import clean
 from gputop.topology.logs.comparing.agreement import LogTopic
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST_LOW = 12
 """How many kinds of low figures are listed."""
-MOST_CAUSES = 4
-"""How many different causes are listed for one kind of low figures."""
 MOST_PLACES = 4
 """How many GPUs or pairs of each kind are named."""
 MOST_PAIRS = 24

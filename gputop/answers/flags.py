@@ -14,24 +14,33 @@ from gputop.printing.render import blocks_of
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import meant
 from gputop.terminal.size import text_width
-from gputop.topology.explain.value_rows import reached
+from gputop.topology.explain.value_rows import in_one_line, reached, value_rows
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.overview import SetVariable, overview
-from gputop.topology.flags.catalogue.catalogue import Flag, catalogue, elsewhere
+from gputop.topology.flags.account.ucx import concerns, gpu_to_gpu
+from gputop.topology.flags.catalogue.catalogue import (
+    Flag,
+    catalogue,
+    elsewhere,
+    program_of,
+    unknown,
+)
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags, read
 from gputop.topology.flags.values.values import Reading, for_library, unread
 from gputop.topology.flags.what_if.changes import Changes
 from gputop.topology.flags.what_if.effects import Change, Effect, ranks_of
-from gputop.topology.flags.what_if.outcomes import VALUES
+from gputop.topology.flags.what_if.outcomes import CHANGES, IN_SHORT, VALUES
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.wording import NVLS_UNSURE
 from gputop.topology.flags.what_if.wording import sections as change_sections
 from gputop.topology.model.english import plural
-from gputop.topology.model.page import Blank, Page, Section, Text
+from gputop.topology.model.page import Blank, Page, Role, Section, Text
 from gputop.topology.model.units import sentence
 from gputop.topology.model.versions import Library, numbers
 from gputop.topology.nccl.versions import UnknownVersionError
 from gputop.topology.node import Node
 
+_LONGEST_CELL = 40
 WIDEST = 120
 """Wider prose is hard to read."""
 
@@ -50,9 +59,9 @@ class FlagsRequest(PredictingRequest, frozen=True, kw_only=True):
         ),
     )
     name: Annotated[str | None, Option("NAME", "", completes="variables")] = None
-    pid: Annotated[int | None, Option("--pid", "Read the variables of this process.", least=1)] = (
-        None
-    )
+    pid: Annotated[
+        int | None, Option("--pid", "Read the variables of this process.", "PID", least=1)
+    ] = None
     every: Annotated[bool, Option("--all", "List all known variables.")] = False
     search: Annotated[
         str | None,
@@ -168,7 +177,8 @@ def answer(request: FlagsRequest) -> FlagsAnswer:
     flag = None if request.name is None else _flag(request.name)
     process = None if request.pid is None else _process(request.pid, request)
     changes = changes_of(request.settings)
-    snapshot = request.snapshot()
+    # A machine without a GPU has variables as well.
+    snapshot = request.snapshot(absences=False)
     held = snapshot.environment if process is None else process.environment
     library = request.library
     if library is None and process is not None:
@@ -199,7 +209,9 @@ def _flag(name: str) -> Flag:
         return flag
     if elsewhere(name):
         raise Exit(f"{clean(name, 60)} is not in the catalogue: it is {elsewhere(name)}", USAGE)
-    near = catalogue().closest(name) or catalogue().closest(f"NCCL_{name}")
+    if program_of(name):
+        raise Exit(f"{clean(name, 60)} is {unknown(name).why}", USAGE)
+    near = catalogue().closest(name) or catalogue().without_prefix(name)
     hint = meant(near) or "; gputop flags --search TEXT looks for words"
     raise Exit(f"no variable {clean(name, 60)!r}{hint}", USAGE)
 
@@ -242,26 +254,50 @@ def page(answer: FlagsAnswer) -> Page:
     if flag is None:
         return Page(title="flags", blocks=blocks_of((*_overview(study, answer), *changed)))
     explained = plain(flag) if answer.cannot_predict else _explained(flag, study)
-    head = (Text(f"{flag.name} ({flag.group}, {flag.subject})"), Blank())
-    return Page(title=flag.name, blocks=(*head, *blocks_of((*changed, *explained))))
+    held = [f"{name}={study.values[name]}" for name in flag.names if name in study.values]
+    here = f"{' and '.join(held)} here" if held else "not set here"
+    head = [Text(f"{flag.name} ({flag.whose}, {flag.subject}): {here}")]
+    if explained[0].title == IN_SHORT:
+        said = explained[0].paragraphs
+        head += (Text(text, role=Role.STRONG) for text in said[:1])
+        head += map(Text, said[1:])
+        explained = explained[1:]
+    return Page(title=flag.name, blocks=(*head, Blank(), *blocks_of((*changed, *explained))))
 
 
 def _catalogue(found: tuple[Flag, ...]) -> Iterator[Section]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for flag in found:
         row = flag.name, for_library(flag, None).changes
-        groups.setdefault(flag.group, []).append(row)
+        groups.setdefault(flag.whose, []).append(row)
     for group, rows in groups.items():
         yield Section(title=group, table=tuple(rows))
 
 
 def _explained(flag: Flag, study: Study) -> tuple[Section, ...]:
     """The page of a variable, with what an all-reduce reaches beside what each value would do."""
-    sections = account(flag, study)
+    sections = [_narrowed(part) for part in account(flag, study)]
     place = next((n for n, part in enumerate(sections, 1) if part.title.startswith(VALUES)), 0)
-    if place and (costs := reached(flag, study, Node(study.snapshot))).table:
-        return (*sections[:place], costs, *sections[place:])
-    return sections
+    if not place:
+        return tuple(sections)
+    rows = value_rows(flag, study, Node(study.snapshot))
+    if (costs := reached(rows, study)).table:
+        sections.insert(place, costs)
+    if sections[0].title != IN_SHORT:
+        unsure = (NVLS_UNSURE,) * any(" to " in row.large for row in rows)
+        said = tuple(in_one_line(rows).split(" · "))
+        sections.insert(0, Section(title=IN_SHORT, paragraphs=(*said, *unsure)))
+    return tuple(sections)
+
+
+def _narrowed(section: Section) -> Section:
+    """A table whose long cells would be columns of single words has them below it."""
+    head, *rows = section.table or ((),)
+    if CHANGES not in head or max(len(row[1]) for row in rows) <= _LONGEST_CELL:
+        return section
+    table = tuple((row[0], *row[2:]) for row in section.table)
+    bullets = tuple(f"{row[0]}: {row[1]}" for row in rows[1:])
+    return msgspec.structs.replace(section, table=table, bullets=bullets)
 
 
 def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
@@ -278,8 +314,16 @@ def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
         text = f"No variable of {name} and its surroundings is set in {whose}; defaults apply."
         yield Section(title=f"What is set ({node})", paragraphs=(text,))
     for entry in entries:
-        title = f"{entry.name}={entry.value}  ({entry.origin}): {entry.status.word}"
-        yield Section(title=title, paragraphs=(entry.said,))
+        if not entry.read_by:
+            title = f"{entry.name}={entry.value}  ({entry.origin}): {entry.status.word}"
+            yield Section(title=title, paragraphs=(entry.said,))
+    for who in dict.fromkeys(entry.read_by for entry in entries if entry.read_by):
+        own = (entry for entry in entries if entry.read_by == who)
+        lines = tuple(f"{one.name}={one.value}  ({one.origin}): {one.said}" for one in own)
+        yield Section(title=f"Read by {who}", bullets=lines)
+    flags = (catalogue().flag(entry.name) for entry in entries)
+    if any(flag is not None and concerns(flag) for flag in flags):
+        yield gpu_to_gpu(study.snapshot, study.values)
     notes = study.snapshot.assumptions if process is None else ()
     if notes:
         yield Section(title="Notes", bullets=tuple(map(sentence, notes)))

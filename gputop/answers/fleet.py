@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from xml.etree import ElementTree as Xml
 
 import msgspec
 
-from gputop.answers.question import Answer, Option, Question, Request
+from gputop.answers.question import Answer, Clash, Option, Question, Request
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.printing.fleet import verdict_line
 from gputop.printing.junit import save, xml_text
 from gputop.printing.render import finding_blocks
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
-from gputop.topology.fleet.finding import HEALTHY, SHARED, FleetFinding
+from gputop.topology.fleet.finding import COMPARED, HEALTHY, SHARED, FleetFinding, differences
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import LIMIT_HOSTS, expand, fold, in_order
 from gputop.topology.fleet.merging.growing import read_fleet
@@ -29,7 +29,7 @@ from gputop.topology.fleet.planning.fabric_text import LIMIT_BYTES, fabric_from,
 from gputop.topology.fleet.since import FleetChange, changed
 from gputop.topology.model import severity
 from gputop.topology.model.copied import REFUSED
-from gputop.topology.model.english import plural
+from gputop.topology.model.english import first, plural
 from gputop.topology.model.page import Blank, Block, Commands, Indented, Page, Text
 from gputop.topology.model.severity import NOTICE, NodeState
 
@@ -40,6 +40,8 @@ SLURM = Path("/etc/slurm")
 _GUESS = re.compile(r"names(?:/(\d{1,6}))?")
 _MOST_GROUPS = 6
 _MOST_NOTICES = 12
+_MOST_PARTS = 3
+"""How many things are named in which a node is other than its equals."""
 _LONGEST_LIST = 400
 """Letters of a list of hosts; a longer one is cut behind a whole name, with their number."""
 
@@ -50,17 +52,27 @@ class FleetRequest(Request, frozen=True, kw_only=True):
     Exit codes: 0 all healthy, 1 slow or odd, 2 broken or missing, 3 cannot tell.
     """
 
-    folder: Annotated[str, Option("folder", "The folder.", completes="files")]
+    clashes: ClassVar[tuple[Clash, ...]] = (
+        Clash(
+            ("--demo",),
+            ("folder", "--nodes", "--topology", "--since"),
+            "--demo is a cluster of its own: leave DIR, --nodes, --topology and --since out",
+        ),
+    )
+    folder: Annotated[str, Option("folder", "The folder.", completes="files")] = ""
+    demo: Annotated[
+        bool, Option("--demo", "Show a made-up cluster of 32 nodes, some of them odd.")
+    ] = False
     nodes: Annotated[
         str | None,
         Option(
             "--nodes",
-            "Nodes that should be there, such as g[1-16]: one that wrote nothing is missing.",
+            "Nodes that should be there, such as g[1-16]: those that wrote nothing are missing.",
             "LIST",
         ),
     ] = None
     as_text: Annotated[
-        bool, Option("--text", "Print text on a terminal too, instead of the app.")
+        bool, Option("--text", "Print text instead of opening the app, on a terminal too.")
     ] = False
     topology: Annotated[
         str | None,
@@ -77,7 +89,12 @@ class FleetRequest(Request, frozen=True, kw_only=True):
     ] = None
     since: Annotated[
         str | None,
-        Option("--since", "Earlier folder: say what came and what has gone since.", "DIR", "files"),
+        Option(
+            "--since",
+            "An earlier folder: say what is new since then, and what is gone.",
+            "DIR",
+            "files",
+        ),
     ] = None
     verbose: Annotated[
         bool, Option("--verbose", "Show evidence, and node by node.", short="-v")
@@ -236,30 +253,63 @@ def page(found: FleetAnswer) -> Page:
     fleet, verbose = found.fleet, found.verbose
     blocks: list[Block] = [Text(verdict_line(fleet))]
     notices = [item for item in fleet.findings if item.severity == NOTICE]
-    shown = fleet.findings if verbose else [x for x in fleet.findings if x.severity != NOTICE]
-    for item in (*shown, *(() if verbose else notices[:_MOST_NOTICES])):
-        blocks += _finding(item, verbose=verbose)
+    if verbose:
+        blocks += [block for item in fleet.findings for block in _finding(item)]
+    else:
+        blocks += _by_cause([item for item in fleet.findings if item.severity != NOTICE])
+        blocks += [Text(f"{item.severity.sign} {_said(item)}") for item in notices[:_MOST_NOTICES]]
     if len(notices) > _MOST_NOTICES and not verbose:
         blocks.append(Text(f"• {len(notices) - _MOST_NOTICES} more notices; -v shows them"))
     blocks += _groups(fleet)
     if found.change is not None:
         blocks += _change(found.change)
-    if out := drains(fleet, slight=verbose):
-        title = "To take them out of a Slurm cluster (copy; gputop runs nothing)"
-        lines = tuple(drain.command for drain in out if drain.command)
-        blocks += [Blank(), Text(title), Commands(lines)] if lines else [Blank()]
-        without = [drain for drain in out if not drain.command]
-        blocks += [Text(f"{_listed(drain.hosts)}: {REFUSED}") for drain in without]
+    blocks += _drains(fleet, slight=verbose)
     return Page(title="fleet", blocks=(*blocks, *(_by_host(fleet) if verbose else ())))
 
 
-def _finding(item: FleetFinding, *, verbose: bool) -> Iterator[Block]:
+def _drains(fleet: Fleet, *, slight: bool) -> Iterator[Block]:
+    """Lines that take the bad nodes out of a Slurm cluster."""
+    out = drains(fleet, slight=slight)
+    lines = tuple(drain.command for drain in out if drain.command)
+    if out:
+        yield Blank()
+    if lines:
+        yield Text("To take them out of a Slurm cluster (copy; gputop runs nothing)")
+        yield Commands(lines)
+    for drain in out:
+        if not drain.command:
+            yield Text(f"{_listed(drain.hosts)}: {REFUSED}")
+
+
+def _finding(item: FleetFinding) -> Iterator[Block]:
+    """A finding with its evidence."""
     yield Text(f"{item.severity.sign} {_said(item)}")
-    if verbose:
-        yield Indented(finding_blocks(item), 4)
-        left = len(item.hosts) - len(item.evidence)
-        if item.evidence and left > 0 and len(item.evidence) > 1:
-            yield Text(f"and {left} nodes more", indent=4)
+    yield Indented(finding_blocks(item), 4)
+    left = len(item.hosts) - len(item.evidence)
+    if item.evidence and left > 0 and len(item.evidence) > 1:
+        yield Text(f"and {left} nodes more", indent=4)
+
+
+def _by_cause(findings: Sequence[FleetFinding]) -> Iterator[Block]:
+    """What nodes say of themselves, then in one line what the comparison says of the same nodes."""
+    alike: dict[tuple[str, ...], list[FleetFinding]] = {}
+    for item in findings:
+        alike.setdefault(item.hosts, []).append(item)
+    for hosts, items in alike.items():
+        compared = [item for item in items if item.scope is COMPARED]
+        joins = bool(hosts) and len(compared) > (len(compared) == len(items))
+        for item in items:
+            if not joins or item.scope is not COMPARED:
+                yield Text(f"{item.severity.sign} {_said(item)}")
+        if joins:
+            yield Text(f"{compared[0].severity.sign} {_joined(hosts, compared)}")
+
+
+def _joined(hosts: Sequence[str], compared: Sequence[FleetFinding]) -> str:
+    parts = [item.title.partition(" where ")[0].rstrip(",") for item in compared]
+    ids = ", ".join(dict.fromkeys(item.id for item in compared))
+    head = f"{_listed(hosts)}: other than equal nodes in {plural(len(parts), 'comparison')}"
+    return f"{head}: {first(parts, _MOST_PARTS, '; ')} [{ids}]"
 
 
 def _said(item: FleetFinding) -> str:
@@ -288,9 +338,15 @@ def _groups(fleet: Fleet) -> Iterator[Block]:
     yield Text("Nodes that are alike")
     # A line that says "one more" takes as much room as the one that it stands for.
     most = _MOST_GROUPS + (len(fleet.groups) == _MOST_GROUPS + 1)
+    products: set[str] = set()
     for group in fleet.groups[:most]:
         many = f"{len(group.hosts)} × " if len(group.hosts) > 1 else ""
         about = ", ".join(filter(None, (group.product or "no GPU", group.summary)))
+        if group.product in products and (
+            other := differences(fleet.by_host.get(group.hosts[0], ()))
+        ):
+            about = f"the same, but {other}"
+        products.add(group.product)
         yield Text(f"{many}{_listed(group.hosts)}: {about}", indent=2)
     if left := fleet.groups[most:]:
         count = plural(sum(len(group.hosts) for group in left), "node")
@@ -396,11 +452,15 @@ def _by_cluster_shell(text: str) -> tuple[str, ...]:
         return expand(text)  # which says what to do
     try:
         found = library.NodeSet(text)
-        if len(found) > LIMIT_HOSTS:
-            raise ValueError(f"the list names more than {LIMIT_HOSTS} hosts")
-        return tuple(in_order(str(host) for host in found))
-    except library.NodeSetException as error:
-        raise ValueError(f"ClusterShell: {error}") from error
+        many = len(found) > LIMIT_HOSTS
+        hosts = () if many else tuple(in_order(str(host) for host in found))
+    except Exception as error:  # it reads the site's groups, and its errors have no one class
+        lacks = type(error).__name__ == "GroupResolverSourceError"
+        why = f"no source of groups {error} is set up in its groups.conf" if lacks else str(error)
+        raise ValueError(f"ClusterShell: {why or type(error).__name__}") from error
+    if many:
+        raise ValueError(f"the list names more than {LIMIT_HOSTS} hosts")
+    return hosts
 
 
 def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -> SwitchFabric:
@@ -411,6 +471,8 @@ def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -
     if topology is None:
         return SwitchFabric()
     guess = _GUESS.fullmatch(topology)
+    if guess is not None and guess[1] and int(guess[1]) == 0:
+        raise Exit(f"--topology {topology}: a run has at least 1 node, as in names/32", USAGE)
     try:
         if guess is not None:
             return fabric_guessed(hosts(), int(guess[1]) if guess[1] else None)
@@ -424,7 +486,7 @@ def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -
         return fabric_from(data.decode("utf-8", "replace"), str(path))
     except OSError as error:
         raise Exit(f"{clean(topology, 200)}: {error.strerror}", USAGE) from error
-    except (ValueError, ZeroDivisionError) as error:
+    except ValueError as error:
         raise Exit(f"--topology {clean(topology, 200)}: {error}", CANNOT_TELL) from error
 
 

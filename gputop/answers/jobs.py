@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
+import msgspec
+
+from gputop.answers.jobs_watch import watch
 from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
-from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.exits import ANSWERED, CANNOT_TELL, USAGE, Exit
 from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
@@ -17,7 +20,11 @@ from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
 from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsReport, ask_live, of_files
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
+from gputop.topology.jobs.inspector.records import named as records_in
+from gputop.topology.jobs.inspector.records import read as read_records
+from gputop.topology.jobs.inspector.telling import NAME as INSPECTOR
 from gputop.topology.jobs.ras.client import SECONDS
+from gputop.topology.jobs.ras.memory import Memory
 from gputop.topology.jobs.saved import SAVED, states_from_saved
 from gputop.topology.jobs.saved import named as saved_in
 from gputop.topology.jobs.standing import JobState, RankState
@@ -35,7 +42,7 @@ from gputop.topology.model.page import (
     Table,
     Text,
 )
-from gputop.topology.model.severity import BROKEN, NOTICE
+from gputop.topology.model.severity import BROKEN, NOTICE, JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
@@ -62,27 +69,60 @@ NEXT = "Next steps, which gputop never takes itself:"
 class JobsRequest(NodeRequest, frozen=True, kw_only=True):
     """Say what runs on the GPUs, how far each rank is, and who waits for whom.
 
-    Reads /proc twice, 0.4 s apart (--over), and dumps of PyTorch's flight recorder where the ranks
-    write them; --from takes such dumps, and what `ncclras` printed, too. Nothing is started,
-    stopped or written.
+    Reads /proc twice, 0.4 s apart (--over), asks NCCL's RAS service of the jobs on this machine
+    (--no-ras), and reads dumps of PyTorch's flight recorder and records of
+    NCCL's Inspector where the ranks write them; --from takes such dumps and records, and what
+    `ncclras` printed, too. Nothing is started, stopped or written.
     """
 
     clashes: ClassVar[tuple[Clash, ...]] = (
         Clash(("--ras",), ("--from",), "--ras asks the jobs of this machine: leave out --from"),
+        Clash(("--ras",), ("--no-ras",), "leave out --ras or --no-ras"),
+        Clash(
+            ("--watch",),
+            ("--from", "--demo", "--json"),
+            "--watch looks at the jobs here, and prints lines",
+        ),
+        Clash(("--inspector",), ("--from",), "--from DIR reads such records too"),
     )
     ras: Annotated[
-        bool, Option("--ras", "Ask NCCL's RAS service of the jobs here, on this machine only.")
+        bool,
+        Option("--ras", "Does nothing: RAS is asked anyway. Accepted for old scripts."),
+    ] = False
+    no_ras: Annotated[
+        bool, Option("--no-ras", "Leave NCCL's RAS service alone, on this machine too.")
     ] = False
     wait: Annotated[
         float,
         Option(
             "--ras-wait",
-            "How long one answer of RAS is waited for; a job with a silent rank may take 10.",
+            "How long to wait for one answer of RAS; with a silent rank it may take 10 s.",
             "SECONDS",
             least=0.05,
             most=LONGEST_WAIT,
         ),
     ] = SECONDS
+    inspector: Annotated[
+        str,
+        Option(
+            "--inspector",
+            "Read the records of NCCL's Inspector in this folder; without it, in the one that the "
+            "ranks' own NCCL_INSPECTOR_DUMP_DIR names.",
+            "DIR",
+        ),
+    ] = ""
+    watch: Annotated[
+        bool,
+        Option("--watch", "Print a line whenever a job's verdict changes, until Ctrl+C."),
+    ] = False
+    coded: Annotated[
+        bool,
+        Option(
+            "--exit-code",
+            "Exit with 2 for a hang, 1 for a job that waits or is slow, 3 where nothing is known; "
+            "with --watch, end at the first hang.",
+        ),
+    ] = False
     over: Annotated[
         float,
         Option(
@@ -99,7 +139,7 @@ class JobsRequest(NodeRequest, frozen=True, kw_only=True):
 class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
     """All jobs with their sentence, ranks and facts."""
 
-    hidden: ClassVar[tuple[str, ...]] = ("report", "snapshot")
+    hidden: ClassVar[tuple[str, ...]] = ("report", "snapshot", "coded")
     remarks = ()
     simulated: bool
     """Whether the node is a demo, whose processes nobody runs."""
@@ -111,26 +151,61 @@ class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
     report: JobsReport
     snapshot: NodeSnapshot | None = None
     """None where only dumps and saved answers of RAS were read."""
+    coded: bool = False
+    """Whether the exit code tells the worst verdict."""
+
+    @property
+    def exit_code(self) -> int:
+        """Answered; where it was asked for, the code of the worst verdict, of no job too."""
+        if not self.coded:
+            return ANSWERED
+        verdicts = [job.verdict for job in self.report.jobs] or [JobVerdict.UNKNOWN]
+        return min(verdicts, key=lambda verdict: verdict.order).exit_code
 
 
 def answer(request: JobsRequest) -> JobsAnswer:
     """Ask this machine, a demo or files where its jobs stand."""
     check_sources(request.sources, request.demo)
     if request.sources:
-        return _of_files(request.sources)
+        return _of_files(request.sources, coded=request.coded)
     here = request.snapshot()
     if request.demo:
-        return answer_of(simulated(here, request.demo), here, simulated=True)
-    return answer_of(ask_live(here, ras=request.ras, wait=request.wait, pause=request.over), here)
+        report = simulated(here, request.demo)
+        return answer_of(report, here, simulated=True, coded=request.coded)
+    return answer_of(_live(request, here), here, coded=request.coded)
 
 
-def _of_files(sources: tuple[str, ...]) -> JobsAnswer:
+def _live(request: JobsRequest, here: NodeSnapshot, memory: Memory | None = None) -> JobsReport:
+    return ask_live(
+        here,
+        ras=not request.no_ras,
+        wait=request.wait,
+        pause=request.over,
+        memory=memory,
+        inspector=request.inspector,
+    )
+
+
+def carry_out(request: JobsRequest) -> int:
+    """Answer once, or watch; gives the exit code."""
+    if not request.watch:
+        return ONCE.ask(request)
+
+    def look(memory: Memory) -> JobsReport:
+        return _live(request, read_snapshot((), None), memory)
+
+    return watch(look, until_hang=request.coded)
+
+
+def _of_files(sources: tuple[str, ...], *, coded: bool) -> JobsAnswer:
     """What files say: dumps, saved answers of RAS, and a node."""
-    dumps, others = named(sources)
+    dumps, others, cut = named(sources)
     found = read(dumps, follow=True) if dumps else FoundDumps()
     saved, others = saved_in(others)
-    refused = (*found.refused, *saved.refused)
-    nothing = not others and not found.dumps and not saved.answers
+    recorded, others = records_in(others)
+    inspected = read_records(recorded, follow=True)
+    refused = (*cut, *found.refused, *saved.refused, *inspected.refused)
+    nothing = not (others or found.dumps or saved.answers or inspected.operations)
     if nothing and len(refused) == 1:
         raise Exit(": ".join(refused[0]), CANNOT_TELL)
     for path, why in refused:
@@ -142,15 +217,20 @@ def _of_files(sources: tuple[str, ...]) -> JobsAnswer:
     try:
         snapshot = read_snapshot(others, None) if others else None
     except Exit as error:
-        if not (saved.answers or found.dumps):
+        if not (saved.answers or found.dumps or inspected.operations):
             raise
         snapshot = None
         warn(str(error))
-    return answer_of(of_files(snapshot, found, states_from_saved(saved)), snapshot)
+    report = of_files(snapshot, found, states_from_saved(saved), inspected)
+    return answer_of(report, snapshot, coded=coded)
 
 
 def answer_of(
-    report: JobsReport, snapshot: NodeSnapshot | None = None, *, simulated: bool = False
+    report: JobsReport,
+    snapshot: NodeSnapshot | None = None,
+    *,
+    simulated: bool = False,
+    coded: bool = False,
 ) -> JobsAnswer:
     """The answer that a report on jobs gives; `snapshot` is None where no node was read."""
     replies = [
@@ -179,6 +259,7 @@ def answer_of(
         flight_recorder={"dumps": dumps, "refused": refused},
         report=report,
         snapshot=snapshot,
+        coded=coded,
     )
 
 
@@ -193,8 +274,8 @@ def _blocks(answer: JobsAnswer) -> Iterator[Block]:
         yield Text(f"{SIMULATED}: a demo; no process of it runs here")
     if not report.jobs:
         yield Text(f"? {nothing(snapshot)}")
-        for reply in report.ras if report.ras_asked else ():
-            if reply.trouble is not None:
+        for reply in report.ras:
+            if reply.trouble is not None and not reply.nobody:
                 yield Text(f"RAS: {clean(reply.trouble, 400)}", indent=2)
     for at, job in enumerate(report.jobs):
         if at:
@@ -290,8 +371,11 @@ def _cells(rank: RankState, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
 
 def _read_from(report: JobsReport) -> tuple[str, ...]:
     """What was read where no node was: dumps, saved answers of RAS or both."""
-    saved = any(job.job is None and job.name.startswith(SAVED) for job in report.jobs)
-    return ("flight recorder",) * bool(report.dumps.dumps or not saved) + ("RAS",) * saved
+    alone = [job.name for job in report.jobs if job.job is None]
+    saved = any(name.startswith(SAVED) for name in alone)
+    by_inspector = INSPECTOR in alone
+    by_dumps = report.dumps.dumps or not (saved or by_inspector)
+    return ("flight recorder",) * bool(by_dumps) + ("RAS",) * saved + (INSPECTOR,) * by_inspector
 
 
 def _job(job: JobState) -> dict[str, Any]:
@@ -346,4 +430,5 @@ def _rank(rank: RankState) -> dict[str, Any]:
     }
 
 
-QUESTION = Question(name="jobs", request=JobsRequest, answer=answer, page=page, width=_width)
+ONCE = Question(name="jobs", request=JobsRequest, answer=answer, page=page, width=_width)
+QUESTION = msgspec.structs.replace(ONCE, carry_out=carry_out)

@@ -20,8 +20,9 @@ from gputop.pages.log import log_page
 from gputop.reading import check_sources, read_snapshot
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
-from gputop.topology.diagnosis.symptoms.explain import known_signs
-from gputop.topology.diagnosis.symptoms.log import PastedFigure, ReadLog, examine, fits, spoken_of
+from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits, spoken_of
+from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
 from gputop.topology.jobs.asking import of_files
 from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.jobs.flight.files import FoundDumps, named
@@ -30,6 +31,7 @@ from gputop.topology.jobs.saved import in_sections, states_from_saved
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.communicator import Communicator
+from gputop.topology.logs.report.outcome import RunOutcome
 from gputop.topology.logs.report.places import gpus_from
 from gputop.topology.logs.report.report import LoggedVersions, LogNote, LogReport, Variable
 from gputop.topology.model.errors import GputopError
@@ -40,7 +42,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from gputop.topology.recorded.formats.ncclras import TOOL
 from gputop.topology.recorded.kept import not_looked_through
-from gputop.topology.recorded.plain_file import open_plain
+from gputop.topology.recorded.plain_file import HEAD_BYTES, open_plain, packed_by
 
 WORDS = {BROKEN: "error", SLOW: "warning"}
 """Severities whose word in the document is another one."""
@@ -94,6 +96,7 @@ class LogAnswer(Answer, frozen=True, kw_only=True, tag="gputop.log/1"):
     outputs: tuple[dict[str, Any], ...]
     """Where outputs of other tools stand in it."""
     measured: tuple[PastedFigure, ...]
+    outcome: RunOutcome
     findings: tuple[dict[str, Any], ...]
     next: str | None
     unexplained: tuple[LogNote, ...]
@@ -111,11 +114,12 @@ def answer(request: LogRequest) -> LogAnswer | JobsAnswer:
             version_for(request.library)
         except UnknownVersionError as error:
             raise Exit(str(error), USAGE) from error
-    dumps, others = named([] if file == "-" else [file])
+    dumps, others, cut = named([] if file == "-" else [file])
     if dumps:
-        return _of_dumps(dumps)
+        return _of_dumps(dumps, cut)
     if others and os.path.isdir(file):
-        raise Exit(f"{file}: not a plain file, nor a folder with dumps of a flight recorder", USAGE)
+        why = "not a regular file, nor a folder with dumps of a flight recorder"
+        raise Exit(f"{file}: {why}", CANNOT_TELL)
     log = _read(file)
     saved = in_sections(log.name or "text", log.pasted.sections if log.pasted is not None else ())
     broken = [f"{where}: {why}" for where, why in saved.refused]
@@ -129,10 +133,10 @@ def answer(request: LogRequest) -> LogAnswer | JobsAnswer:
     return answer_about(examine(log, _node(log, request), library=request.library))
 
 
-def _of_dumps(paths: Sequence[str]) -> JobsAnswer:
+def _of_dumps(paths: Sequence[str], cut: Sequence[tuple[str, str]] = ()) -> JobsAnswer:
     """Explain dumps of the flight recorder; what cannot be read as one is named on stderr."""
     found = read_dumps(paths, follow=True)
-    refused = [f"{path}: {why}" for path, why in found.refused]
+    refused = [f"{path}: {why}" for path, why in (*cut, *found.refused)]
     if not found.dumps:
         more = f"; {len(refused) - 1} more files like it" if len(refused) > 1 else ""
         raise Exit(f"{refused[0] if refused else paths[0]}{more}", CANNOT_TELL)
@@ -199,6 +203,7 @@ def answer_about(read: ReadLog) -> LogAnswer:
             for section in sections
         ),
         measured=read.measured,
+        outcome=read.outcome,
         findings=tuple(_finding(finding) for finding in read.findings),
         next=read.next or None,
         unexplained=read.unexplained,
@@ -223,6 +228,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "sureness": finding.sureness,
         "proof": [{"line": proof.line, "text": proof.value} for proof in proofs],
         "count": finding.count,
+        "candidates": finding.candidates,
         "look": finding.look,
         "fix": finding.fix,
         "sources": finding.sources,
@@ -261,14 +267,17 @@ def read_stream(
     stream: Readable, name: str, heard: Callable[[int], None] | None = None
 ) -> LogReport:
     """Read an open file or stdin; raises ReadError when nothing in it is the library's."""
-    head = stream.peek(2)[:2] if isinstance(stream, io.BufferedReader) else b""
-    if is_pickle(head):
+    head = stream.peek(HEAD_BYTES) if isinstance(stream, io.BufferedReader) else b""
+    if packed := packed_by(head, name, "log -"):
+        raise ReadError(f"{name}: {packed}")
+    if is_pickle(head[:2]):
         raise ReadError(f"{name}: {NO_LOG}")
     try:
         log = read_log(stream, name=name, heard=heard, signs=known_signs(), outputs=True)
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
-    if log.empty and not log.suspects:
+    understood = not log.empty or log.suspects or spoken_of(log.context) or explain(log)
+    if not understood:
         raise ReadError(f"{name}: {_nothing(log)}")
     return log
 

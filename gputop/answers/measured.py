@@ -13,16 +13,19 @@ from gputop.answers.figures import WIDTH, apart, blocks_of
 from gputop.answers.question import Answer
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, WARNINGS, Exit
 from gputop.measuring.expected import Expectations, as_json
+from gputop.measuring.judged import low_probes, nothing_low
 from gputop.measuring.nccl_check import NcclCheck
-from gputop.measuring.quantities import quantity_of
+from gputop.measuring.quantities import shows_broken
 from gputop.measuring.selection import SelectionError, measurable, select
 from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.reading import settle
 from gputop.terminal.clean import clean
+from gputop.topology.expectation.judgement import Judgement
 from gputop.topology.model import units
-from gputop.topology.model.english import plural
-from gputop.topology.model.page import Block, Page, Text
+from gputop.topology.model.english import listing, plural
+from gputop.topology.model.page import Block, Page, Role, Text
+from gputop.topology.model.severity import FigureVerdict, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.live import LiveFeed
 
@@ -114,10 +117,7 @@ class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
     def exit_code(self) -> int:
         """2 for wrong bytes and a collective that never finishes; 1 for figures that are low."""
         code = EXIT_CODES.get(self.status, CANNOT_TELL)
-        broken = any(
-            figure.verdict in (*quantity_of(figure).broken, "wrong-data")
-            for figure in self.run.measurements
-        )
+        broken = any(map(shows_broken, self.run.measurements))
         if broken and self.status in (Status.FINISHED, Status.FAILED, Status.TIMED_OUT):
             return FAILURES
         return max(code, WARNINGS) if self.known.low else code
@@ -197,11 +197,46 @@ def chosen(gpus: str | None, snapshot: NodeSnapshot) -> tuple[str, ...]:
 
 
 def page(found: SuiteAnswer) -> Page:
-    """The figures of each probe, and a line on each where there are several."""
-    groups = [page_of(run).blocks for run in found.runs]
+    """What is low and why, the figures of each probe, and a line on each of several."""
+    groups = [headline(found), *(page_of(run).blocks for run in found.runs)]
     if len(found.runs) > 1 and found.state is not None:
         groups.append(summary(found.state))
     return Page(title="probe", blocks=apart(groups))
+
+
+def headline(found: SuiteAnswer) -> tuple[Block, ...]:
+    """How many probes are low, and why: "▼ 3 of 6 probes low: GPU3 has 16 of 18 NVLinks up"."""
+    made = [run for run in found.runs if run.measurements]
+    broken = [run for run in made if run.exit_code == FAILURES]
+    low = [run for run in made if run.known.low]
+    sick = broken or low
+    if not sick:
+        return _well(made, found.runs)
+    said = low_probes(
+        [run.probe for run in sick],
+        len(made),
+        (each for run in sick for each in run.known.judgements),
+        broken=bool(broken),
+        simulated=made[0].simulated,
+    )
+    mark = Verdict.BROKEN if broken else Verdict.SLOW
+    return (Text.marked(mark, (f" {said}", Role.STRONG)),)
+
+
+def _well(made: Sequence[MeasuredAnswer], runs: Sequence[MeasuredAnswer]) -> tuple[Block, ...]:
+    judged = [run for run in made if any(map(_compared, run.known.judgements))]
+    if not judged:
+        return ()
+    lost = [run.probe for run in runs if run.status not in (Status.FINISHED, Status.SKIPPED)]
+    count = 1 if len(made) == 1 else len(judged)
+    said = nothing_low(judged[0].probe, count, simulated=made[0].simulated)
+    rest = f"; {listing(lost)} did not finish" if lost else ""
+    mark = Verdict.CANNOT_TELL if lost else Verdict.HEALTHY
+    return (Text.marked(mark, (f" {said}{rest}", Role.STRONG)),)
+
+
+def _compared(each: Judgement | None) -> bool:
+    return each is not None and each.verdict is not FigureVerdict.NO_REFERENCE
 
 
 def page_of(found: MeasuredAnswer) -> Page:

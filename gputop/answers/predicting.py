@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gputop.answers.question import NodeRequest, Option
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.measuring.selection import SelectionError, select
+from gputop.measuring.selection import PAIR, SelectionError, select
 from gputop.terminal.clean import clean
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class PredictingRequest(NodeRequest, frozen=True, kw_only=True):
         str | None,
         Option(
             "--gpus",
-            "GPUs of the communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; by default "
-            "all.",
+            "GPUs of the communicator: ranks (0,2 or 0-3), PCI addresses, UUIDs, nvml:N or "
+            "cuda:N; by default all.",
             "LIST",
             "ranks",
         ),
@@ -81,6 +81,8 @@ def pair_of(
     """Ranks of the pair that the user named; None without one."""
     if src is None and dst is None:
         return None
+    if dst is None and (both := PAIR.fullmatch(src or "")):
+        src, dst = both.groups()
     if src is None or dst is None:
         raise Exit("a pair needs two GPUs: name both or none", USAGE)
     known = {pair.src_bus_id: pair.src for pair in prediction.pairs}

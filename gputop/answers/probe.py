@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import click
 import msgspec
 
 from gputop.answers.figures import WIDTH, apart, table
@@ -17,6 +16,7 @@ from gputop.answers.measured import (
     MeasuredAnswer,
     SuiteAnswer,
     chosen,
+    headline,
     live_snapshot,
     page,
     page_of,
@@ -45,7 +45,7 @@ from gputop.measuring.running import MakeSuite, Suite
 from gputop.measuring.runs import note_lines, with_names
 from gputop.measuring.selection import hidden_note
 from gputop.measuring.state import ProbeRun
-from gputop.printing.render import texts
+from gputop.printing.render import printed
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
 from gputop.probes.protocol.status import ProbeLevel, Status
@@ -54,7 +54,8 @@ from gputop.reading import check_sources, read_snapshot, settle
 from gputop.simulating.suite import simulated_plan, simulated_suite
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
-from gputop.terminal.nearest import did_you_mean
+from gputop.terminal.nearest import instead
+from gputop.terminal.output import print_lines
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.model import units
 from gputop.topology.model.english import plural
@@ -181,6 +182,7 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
         Clash(("--selftest",), ("--gpus",), "--selftest measures no GPU: leave --gpus out"),
     )
     names: Annotated[tuple[str, ...], Option("names", "", "[NAME]...", "probes")] = ()
+    demo: Annotated[str | None, DEMO] = None
     listing: Annotated[
         bool,
         Option("--list", "List the probes and what they cost.", conflicts=("--history",)),
@@ -243,7 +245,6 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
         float | None,
         Option("--deadline", "Stop a probe after this time.", "SECONDS", least=1, most=86400),
     ] = None
-    demo: Annotated[str | None, DEMO] = None
 
     @property
     def level(self) -> ProbeLevel:
@@ -302,8 +303,7 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
             raise Exit(text, USAGE)
         for name in self.names:
             if name not in catalog.NAMES:
-                near = did_you_mean(name, catalog.NAMES)
-                hint = near or f"; there are: {', '.join(catalog.NAMES)}"
+                hint = instead(name, catalog.NAMES)
                 raise Exit(f"no probe {clean(name, 60)!r}{hint}", USAGE)
         check_sources((), self.demo)
         if self.python == "":
@@ -342,22 +342,29 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
 
 def carry_out(asked: MeasuringRequest) -> int:
     """List the probes, compare their history, or run them; gives the exit code."""
+    names = tuple(name for word in asked.names for name in word.split(","))
+    asked = msgspec.structs.replace(asked, names=names)
     asked.check_names()
     if asked.listing:
         return LISTED.ask(ListRequest(names=asked.names, gpus=asked.gpus, as_json=asked.as_json))
     if asked.history:
         return COMPARED.ask(HistoryRequest(names=asked.names, as_json=asked.as_json))
-    found = answer(asked, lambda run: None if asked.as_json else _print(page_of(run).blocks, "\n"))
+    # What takes minutes is printed as it comes, and its answer last, where somebody waits for it.
+    at_once = bool(asked.demo) or len(asked.probes) == 1
+    streamed = not at_once and not asked.as_json
+    found = answer(asked, lambda run: _print(page_of(run).blocks, "\n") if streamed else None)
     if asked.as_json:
         print_json(found.document())
-    elif found.state is not None and len(found.state.steps) > 1:
-        _print(summary(found.state))
+    elif at_once:
+        _print(page(found).blocks)
+    elif found.state is not None:
+        _print((*summary(found.state), *headline(found)))
     return found.exit_code
 
 
 def _print(blocks: Iterable[Block], end: str = "") -> None:
-    if lines := texts(blocks, WIDTH):
-        click.echo("\n".join(lines) + end)
+    if lines := printed(blocks, WIDTH):
+        print_lines((*lines, *(((),) if end else ())))
 
 
 def answer(

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import click
 import msgspec
 
 from gputop import __version__
 from gputop.exits import ANSWERED, Exit
 from gputop.reading import LIST_DEMOS, read_snapshot
 from gputop.terminal.lines import print_json, warn
+from gputop.terminal.output import print_lines
 from gputop.terminal.size import terminal_width
 from gputop.topology.model.page import Page
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import NodeSnapshot, ProblemKind
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Option(msgspec.Struct, frozen=True):
 
 def gpus_option(what: str) -> Option:
     """The option --gpus; `what` is done to these GPUs only, as a verb."""
-    text = f"{what} these GPUs only: driver indices, PCI addresses or UUIDs."
+    text = f"{what} these GPUs only: driver indices (0,2 or 0-3), PCI addresses or UUIDs."
     return Option("--gpus", text, "LIST", "gpus")
 
 
@@ -130,24 +130,25 @@ class NodeRequest(Request, frozen=True, kw_only=True):
     given: NodeSnapshot | None = None
     """A node that is read already: the one that the app shows."""
 
-    def snapshot(self) -> NodeSnapshot:
+    def snapshot(self, *, absences: bool = True) -> NodeSnapshot:
         """The node in hand, else files, a demo or this machine, with what could not be read said.
 
-        Raises Exit.
+        `absences`: whether it is said that drivers are not there. Raises Exit.
         """
         if self.given is not None:
             return self.given
         found = read_snapshot(self.sources, self.demo)
-        for line in problem_lines(found):
+        for line in problem_lines(found, absences=absences):
             warn(line)
         return found
 
 
-def problem_lines(snapshot: NodeSnapshot) -> Iterator[str]:
+def problem_lines(snapshot: NodeSnapshot, *, absences: bool = True) -> Iterator[str]:
     """What could not be read; a reason of several sources stands once."""
     by_text: dict[str, list[str]] = {}
     for problem in snapshot.problems:
-        by_text.setdefault(problem.text, []).append(problem.source)
+        if absences or problem.kind != ProblemKind.ABSENT:
+            by_text.setdefault(problem.text, []).append(problem.source)
     for text, names in by_text.items():
         yield f"{', '.join(names)}: {text}"
 
@@ -200,10 +201,9 @@ class Question(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True):
         if as_json:
             print_json(found.document())
             return
-        from gputop.printing.render import texts  # JSON does without
+        from gputop.printing.render import printed  # JSON does without
 
-        for line in texts(self.page(found).blocks, self.width()):
-            click.echo(line)
+        print_lines(printed(self.page(found).blocks, self.width()))
 
 
 AnyQuestion = Question[Any, Any]

@@ -9,6 +9,7 @@ from gputop.checking.runs import all_rules
 from gputop.terminal.size import text_width
 from gputop.topology.hardware.terms import terms_for
 from gputop.topology.model.page import Block, Page, Text
+from gputop.topology.model.units import size
 
 
 class RulesRequest(Request, frozen=True, kw_only=True):
@@ -57,11 +58,18 @@ def page(found: RulesAnswer) -> Page:
     """The id of each rule, and below it what it looks for and needs."""
     blocks: list[Block] = []
     for rule in found.rules:
-        limits = "; ".join(f"{name} = {value:g}" for name, value in rule.thresholds.items())
+        limits = "; ".join(_limit(*limit) for limit in rule.thresholds.items())
         blocks.append(Text(rule.id))
         texts = (rule.title, f"needs {rule.evidence}", limits and f"limits: {limits}")
         blocks += [Text(text, indent=4) for text in texts if text]
     return Page(title="rules", blocks=tuple(blocks))
+
+
+def _limit(name: str, value: float) -> str:
+    """A limit as the policy file sets it; of bytes in a unit too."""
+    if name.endswith("_bytes"):
+        return f"{name} = {value:.0f} ({size(value)})"
+    return f"{name} = {value:g}"
 
 
 RULES = Question(

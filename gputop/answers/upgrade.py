@@ -16,6 +16,9 @@ from gputop.topology.model.page import Blank, Block, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.summary import library_name
 from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.versions import taken_for
+from gputop.topology.upgrade.known_defects import differing
+from gputop.topology.upgrade.known_defects import sections as defect_sections
 from gputop.topology.upgrade.text import (
     cost_line,
     decisions,
@@ -48,6 +51,10 @@ class UpgradeDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Topic -> how many pairs, NICs, graphs or figures were held beside each other."""
     estimates: dict[str, str]
     """Version -> why its rules are an estimate; those compared with recordings are absent."""
+    left: tuple[str, ...] = ()
+    """Known defects that the other version does not have, as far as this node may meet them."""
+    brought: tuple[str, ...] = ()
+    """Known defects that the other version has and the first one has not."""
 
 
 class AgainstAnswer(ExplainAnswer, frozen=True, kw_only=True, tag="gputop.explain/1"):
@@ -63,6 +70,21 @@ class Compared(msgspec.Struct, frozen=True):
     found: Upgrade
     head: tuple[str, ...]
     pair: tuple[int, int] | None
+    left: tuple[str, ...]
+    brought: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        found: Upgrade,
+        head: tuple[str, ...],
+        pair: tuple[int, int] | None,
+        snapshot: NodeSnapshot,
+    ) -> Compared:
+        """The page, with the known defects in which the two versions differ on this node."""
+        then, now = found.before.library, found.after.library
+        left, brought = differing(snapshot, then, now), differing(snapshot, now, then)
+        return cls(found, head, pair, left, brought)
 
     def blocks(self) -> Iterator[Block]:
         """The answer first, then what changes by which rule, then the tables."""
@@ -79,7 +101,7 @@ class Compared(msgspec.Struct, frozen=True):
             if decided is not None:
                 yield from (Blank(), Text(f"{library_name(side)}:"), *pair_blocks(decided))
         yield Blank()
-        for section in sections(self.found):
+        for section in (*defect_sections(self.left, self.brought), *sections(self.found)):
             yield from section.blocks()
 
 
@@ -114,14 +136,17 @@ def answer(
     )
     whole = gpus is None and nodes == 1
     cost = "" if pair is not None else cost_line(found, snapshot, whole=whole)
-    head = head_lines(found, _where(snapshot, pair), cost)
+    typed = (asked.library or first, first), (str(asked.against), second)
+    taken = [text for name, whole in typed if (text := taken_for(name, whole))]
+    head = (*head_lines(found, _where(snapshot, pair), cost), *taken)
     sides = found.before, found.after
     names = [f"{side.library.name}-{side.library.version}" for side in sides]
     guesses = dict(zip(names, map(estimate, sides), strict=True))
+    view = Compared.of(found, head, pair, snapshot)
     one, other = (answer_of(side, snapshot.source, pair) for side in sides)
     fields: dict[str, Any] = msgspec.structs.asdict(one)
     return AgainstAnswer(
-        **fields | {"view": Compared(found, head, pair)},
+        **fields | {"view": view},
         against=other,
         upgrade=UpgradeDocument(
             before=names[0],
@@ -131,6 +156,8 @@ def answer(
             differences=found.differences,
             compared=found.compared,
             estimates={name: why for name, why in guesses.items() if why},
+            left=view.left,
+            brought=view.brought,
         ),
     )
 

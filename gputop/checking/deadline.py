@@ -158,11 +158,12 @@ def _become(work: Callable[[Relay], int], pipes: list[tuple[int, int]], parent: 
         die_with_parent(parent, signal.SIGKILL)
         (_, talk), (_, out), (_, err) = pipes
         nowhere = os.open(os.devnull, os.O_RDONLY)
-        for number, place in ((nowhere, 0), (out, 1), (err, _STDERR)):
+        # What a driver's library prints itself, to 1, is no part of the answer.
+        for number, place in ((nowhere, 0), (err, 1), (err, _STDERR)):
             os.dup2(number, place)
         sys.stdout, sys.stderr = (
             Outlet(io.TextIOWrapper(os.fdopen(place, "wb"), encoding="utf-8"))
-            for place in (1, _STDERR)
+            for place in (out, _STDERR)
         )
         line = Relay(talk)
         code, problem = _result(work, line)

@@ -6,17 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from gputop.exits import USAGE, Exit
 from gputop.measuring.selection import hidden_note, measurable
-from gputop.probes.protocol.status import ProbeLevel
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.reading import SETTLE_SECONDS, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
-from gputop.terminal.nearest import did_you_mean
+from gputop.terminal.nearest import instead
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.wiring.devices import devices_of
@@ -24,6 +24,7 @@ from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
     from gputop.measuring.guard import Idle
+    from gputop.measuring.planning import Plan
     from gputop.measuring.state import ProbeRun
 
 PROBES = ("p2p", "host", "memory", "gemm", "collectives")
@@ -50,6 +51,17 @@ _WHILE_IDLE = (
 """Fields of a reading that still show our own load shortly after it."""
 
 
+class ProbeEnd(msgspec.Struct, frozen=True):
+    """How one probe ended, as a document names it."""
+
+    probe: str
+    status: Status
+    text: str
+    """Why it ended as it did; one sentence."""
+    figures: int
+    """How many it returned."""
+
+
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The result of measuring."""
 
@@ -69,16 +81,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the deadline of the check ended it."""
 
     @property
-    def ends(self) -> tuple[dict[str, Any], ...]:
+    def ends(self) -> tuple[ProbeEnd, ...]:
         """How each probe ended, for a document."""
         return tuple(
-            {
-                "probe": run.name,
-                "status": run.status,
-                "text": run.text,
-                "figures": len(run.measurements),
-            }
-            for run in self.runs
+            ProbeEnd(run.name, run.status, run.text, len(run.measurements)) for run in self.runs
         )
 
 
@@ -101,7 +107,10 @@ def measure_node(
     how: ProbePlan,
     begin: Callable[[str], None],
 ) -> tuple[NodeSnapshot, Measured]:
-    """Measure, then read again; `begin` hears that it does."""
+    """Measure, then read again; `begin` hears that it does. On a demo figures are simulated."""
+    if not node.is_live:
+        measured = _simulate(node, addresses or measurable(node), how)
+        return _with_figures(node, measured), measured
     if not addresses and (note := hidden_note(node)):
         warn(note)
     measured = measure(node, addresses or measurable(node), how)
@@ -109,9 +118,13 @@ def measure_node(
         return node, measured
     begin(AGAIN)
     now, gone = after(node, seconds=AGAIN_SECONDS if how.until else SETTLE_SECONDS)
-    figures = (*now.measurements, *(one for run in measured.runs for one in run.measurements))
     measured = msgspec.structs.replace(measured, gone=gone)
-    return msgspec.structs.replace(now, measurements=figures), measured
+    return _with_figures(now, measured), measured
+
+
+def _with_figures(node: NodeSnapshot, measured: Measured) -> NodeSnapshot:
+    made = (one for run in measured.runs for one in run.measurements)
+    return msgspec.structs.replace(node, measurements=(*node.measurements, *made))
 
 
 def probe_names(text: str | None) -> tuple[str, ...]:
@@ -125,7 +138,7 @@ def probe_names(text: str | None) -> tuple[str, ...]:
         raise Exit("--probe needs a name", USAGE)
     for name in names:
         if name not in catalog.NAMES:
-            hint = did_you_mean(name, catalog.NAMES) or "; `gputop probe --list` lists them"
+            hint = instead(name, catalog.NAMES, "gputop probe --list")
             raise Exit(f"--probe: no probe {clean(name, 60)!r}{hint}", USAGE)
     return names
 
@@ -139,7 +152,6 @@ def measure(
     """Measure these GPUs of a live node; `look` decides which are in use, like `idle.idle`."""
     from gputop.measuring.attended import Attended
     from gputop.measuring.guard import Idle, idle
-    from gputop.measuring.planning import plan
 
     labels = dict(devices_of(node.machine).labels)
     seen = Idle(free=tuple(addresses)) if how.force else (look or idle)(addresses, labels)
@@ -147,14 +159,7 @@ def measure(
         warn(f"left out: {why}")
     if not seen.free:
         return Measured(left_out=seen.busy, notes=seen.blind)
-    planned = plan(
-        how.names or (() if how.full else _possible(len(seen.free))),
-        node.machine,
-        seen.free,
-        level=ProbeLevel.FULL if how.full else ProbeLevel.QUICK,
-        force=how.force,
-        python=how.python,
-    )
+    planned = _planned(node, seen.free, how)
     warn(planned.sentence)
     attended = Attended(planned)
     with _over_by(how.until, attended.stop):
@@ -167,6 +172,38 @@ def measure(
         interrupted=attended.interrupted,
         out_of_time=attended.stopped,
         planned=tuple(step.name for step in planned.runs),
+    )
+
+
+def _planned(node: NodeSnapshot, gpus: tuple[str, ...], how: ProbePlan) -> Plan:
+    from gputop.measuring.planning import plan
+
+    return plan(
+        how.names or (() if how.full else _possible(len(gpus))),
+        node.machine,
+        gpus,
+        level=ProbeLevel.FULL if how.full else ProbeLevel.QUICK,
+        force=how.force,
+        python=how.python,
+    )
+
+
+def _simulate(node: NodeSnapshot, addresses: tuple[str, ...], how: ProbePlan) -> Measured:
+    """What the probes would find on a demo; it takes no time and no GPU."""
+    from gputop.measuring.attended import Attended
+    from gputop.simulating.suite import NOTE, simulated_plan, simulated_suite
+
+    planned = simulated_plan(_planned(node, addresses, how))
+    attended = Attended(planned, simulated_suite(node, at_once=True))
+    # What has no reference here cannot be simulated, which says nothing about the node.
+    runs = tuple(run for run in attended.ends() if run.status is Status.FINISHED)
+    names = tuple(run.name for run in runs)
+    return Measured(
+        runs=runs,
+        gpus=addresses,
+        notes=(NOTE,),
+        planned=names,
+        interrupted=attended.interrupted,
     )
 
 

@@ -11,7 +11,7 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
 from gputop.reading import SETTLE_SECONDS, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
-from gputop.terminal.nearest import did_you_mean
+from gputop.terminal.nearest import instead
 from gputop.topology.expectation.reference import (
     Reference,
     UnknownReferenceError,
@@ -43,8 +43,11 @@ def examined(
     *,
     gpus: str | None = None,
     expect: str = "",
+    jobs: bool = False,
 ) -> Examined:
     """Read what the options name; `until`: when measuring is to be over, by the monotonic clock.
+
+    `jobs`: also ask where the jobs on it stand.
 
     When several --from files are snapshots of one node, the last one is the node and the first one
     the earlier reading. Raises Exit for files that cannot be used.
@@ -64,6 +67,10 @@ def examined(
             "the earlier reading is from before a reboot, which set counters back: not compared"
         )
         earlier = None
+    if jobs:
+        from gputop.checking.jobs import with_jobs  # a check alone does without
+
+        node = with_jobs(node, demo)
     return Examined(
         node=node,
         earlier=earlier,
@@ -130,7 +137,7 @@ def reference(expect: str) -> Reference:
             return named(expect)
         except UnknownReferenceError as error:
             if not _is_file(expect):
-                hint = did_you_mean(expect, every_name(), cutoff=0.5)
+                hint = instead(expect, every_name(), cutoff=0.5)
                 raise Exit(f"--expect: {clean(error, 300)}{hint}", USAGE) from error
     snapshot = load_snapshot((expect,))
     if not snapshot.machine.gpus:

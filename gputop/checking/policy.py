@@ -21,11 +21,11 @@ import platformdirs
 
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.nearest import did_you_mean
+from gputop.terminal.nearest import did_you_mean, instead
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.english import plural
-from gputop.topology.toml import tomllib
+from gputop.topology.toml import user_table
 
 NAME = "check.toml"
 SYSTEM = Path("/etc/gputop") / NAME
@@ -136,17 +136,14 @@ def _read(path: Path, *, must_be: bool) -> SiteFile | None:
         return None
     try:
         if must_be and not path.is_file():
-            raise Exit(f"--config {path}: no such file", USAGE)
-        with path.open("rb") as file:
-            data = file.read(LIMIT_BYTES + 1)
-        if len(data) > LIMIT_BYTES:
-            raise Exit(f"{path}: more than {LIMIT_BYTES} bytes", CANNOT_TELL)
-        return msgspec.convert(tomllib.loads(data.decode()), SiteFile)
+            why = "not a plain file" if path.exists() else "no such file"
+            raise Exit(f"--config {path}: {why}", USAGE)
+        return msgspec.convert(user_table(path, LIMIT_BYTES), SiteFile)
     except OSError as error:
         if not must_be:
             raise
         raise Exit(f"{path}: {error.strerror}", USAGE) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Exit(f"{path}: {clean(error, 300)}", CANNOT_TELL) from error
 
 
@@ -174,6 +171,7 @@ def _typed(ignored: Sequence[str], known: Mapping[str, set[str]]) -> dict[str, s
     for text in ignored:
         id_, _, reason = text.partition("=")
         if id_ not in known:
-            raise Exit(f"--ignore {clean(id_, 60)}: no such rule{did_you_mean(id_, known)}", USAGE)
+            hint = instead(id_, known, "gputop check --list")
+            raise Exit(f"--ignore: no rule {clean(id_, 60)!r}{hint}", USAGE)
         found[id_] = reason[:LONGEST_REASON]
     return found

@@ -80,10 +80,11 @@ def judged(
 ) -> tuple[Case, Diagnosis]:
     """Ask every rule about the node as it is now; `measured` where it was to be measured."""
     node, prediction, failed = _predicted(Node(now), found.gpus)
+    again = measured is not None and measured.runs
     case = Case(
         node,
         # Without an older reading the one before measuring counts as earlier.
-        earlier=found.earlier or (found.node if measured is not None and measured.runs else None),
+        earlier=found.earlier or (found.node if found.node.is_live and again else None),
         reference=found.reference,
         policy=policy,
         gpus=found.gpus,

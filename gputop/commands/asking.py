@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from gputop.answers.question import AnyQuestion, NodeRequest, Option, Request
+from gputop.commands.examples import WithExamples
 from gputop.commands.options import Seconds, completing, source_options
 from gputop.exits import USAGE, Exit
 
@@ -35,7 +36,8 @@ def command_of(question: AnyQuestion) -> click.Command:
         command = _parameter(name, kind, option, defaults[name])(command)
     if issubclass(question.request, NodeRequest):
         command = source_options(command)
-    return click.command(question.name, help=inspect.getdoc(question.request))(command)
+    told = inspect.getdoc(question.request)
+    return click.command(question.name, cls=WithExamples, help=told)(command)
 
 
 def load(name: str) -> click.Command:

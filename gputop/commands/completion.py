@@ -13,6 +13,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from gputop.commands.examples import WithExamples
 from gputop.exits import ANSWERED, USAGE
 from gputop.terminal.output import print_document
 
@@ -151,7 +152,7 @@ def _of(shell: str, root: click.Command) -> ShellComplete:
     return SHELLS[shell](root, {}, PROGRAM, VARIABLE)
 
 
-@click.command("completion", epilog=_WHERE)
+@click.command("completion", cls=WithExamples, epilog=_WHERE)
 @click.argument("shell", type=click.Choice(tuple(SHELLS)))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:

@@ -12,6 +12,7 @@ import click
 from gputop import __version__
 from gputop.answers import QUESTIONS
 from gputop.commands import NAMES, SUMMARIES
+from gputop.commands.examples import EXAMPLES
 from gputop.commands.root import root
 from gputop.terminal.output import print_document
 
@@ -38,6 +39,8 @@ def manual() -> str:
         *_paragraphs(root),
         ".SH OPTIONS",
         *_options(root),
+        ".SH EXAMPLES",
+        *_examples("gputop"),
         ".SH COMMANDS",
     ]
     summaries = QUESTIONS | dict(zip(NAMES, SUMMARIES.values(), strict=True))
@@ -64,6 +67,12 @@ def _command(name: str, command: click.Command, summary: str = "") -> Iterator[s
         yield from (_plain(summary), ".PP")
     yield from _paragraphs(command)
     yield from _options(command)
+    yield from _examples(command.name or "")
+
+
+def _examples(name: str) -> Iterator[str]:
+    for text, purpose in EXAMPLES.get(name, ()):
+        yield from (".TP", f".B {_plain(text)}", f"{_plain(purpose)}")
 
 
 def _paragraphs(command: click.Command) -> Iterator[str]:

@@ -40,9 +40,8 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         metavar="SOURCE",
         shell_complete=completing("files"),
-        help="Read a snapshot, nvml.json, what nvidia-smi, amd-smi, lspci, ibstat, lscpu, "
-        "nccl-tests and the like print, a topology XML of NCCL or RCCL, a sysfs tree or tar, or a "
-        "folder of these, instead of this machine; - reads stdin. May be repeated.",
+        help="Read this instead of this machine: a snapshot, what nvidia-smi and the like print, a "
+        "topology XML, a folder of these, or - for stdin. May be repeated.",
     )(command)
     return demo_option(command)
 
@@ -66,7 +65,7 @@ def gpus_option(what: str) -> Callable[..., Any]:
         "--gpus",
         metavar="LIST",
         shell_complete=completing("gpus"),
-        help=f"{what} these GPUs only: driver indices, PCI addresses or UUIDs.",
+        help=f"{what} these GPUs only: driver indices (0,2 or 0-3), PCI addresses or UUIDs.",
     )
 
 

@@ -9,17 +9,20 @@ import click
 from gputop import __version__
 from gputop.answers import QUESTIONS
 from gputop.commands import MODULES, NAMES, SUMMARIES
-from gputop.commands.options import source_options
+from gputop.commands.examples import WithExamples
+from gputop.commands.options import say_problems, source_options
 from gputop.exits import USAGE, Exit
-from gputop.reading import check_sources, load_snapshot
+from gputop.reading import LIST_DEMOS, check_sources, list_demos, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
-from gputop.terminal.nearest import did_you_mean
+from gputop.terminal.nearest import instead
+from gputop.terminal.output import print_lines
+from gputop.terminal.size import terminal_width
 
 COMMANDS = (*QUESTIONS, *NAMES)
 """The words of each on the command line."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(WithExamples, click.Group):
     """Imports the module of a subcommand only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -47,8 +50,7 @@ class LazyGroup(click.Group):
             name = " ".join(args[:2])
             return name, self.get_command(ctx, name), args[2:]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            hint = did_you_mean(name, COMMANDS) or f"; there are: {', '.join(COMMANDS)}"
-            raise Exit(f"no command {clean(name, 60)!r}{hint}", USAGE)
+            raise Exit(f"no command {clean(name, 60)!r}{instead(name, COMMANDS)}", USAGE)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -71,20 +73,55 @@ class LazyGroup(click.Group):
     metavar="SECONDS",
     help="Seconds between two readings: 1, or 2 on a node of very many GPUs, if not given.",
 )
-@click.version_option(__version__, prog_name="gputop", message="%(prog)s %(version)s")
+@click.option("-1", "--once", is_flag=True, help="Print the first lines of Node once, and end.")
+@click.version_option(
+    __version__, "-V", "--version", prog_name="gputop", message="%(prog)s %(version)s"
+)
 @click.pass_context
 def root(
-    context: click.Context, sources: tuple[str, ...], demo: str | None, interval: float | None
+    context: click.Context,
+    sources: tuple[str, ...],
+    demo: str | None,
+    interval: float | None,
+    once: bool,
 ) -> int:
     """Show what a GPU node has, how its parts are connected and how fast they are.
 
     Without a command, the app opens. Commands that read a node take --json.
     """
     if context.invoked_subcommand is not None:
-        if sources or demo:
-            raise Exit("write --from and --demo after the command", USAGE)
+        _hand_on(context, context.invoked_subcommand)
+        return 0
+    if demo == LIST_DEMOS and not sources:
+        list_demos()
         return 0
     check_sources(sources, demo)
-    from gputop.session import open_app  # no other command needs it
+    if once:
+        _print_once(sources, demo)
+        return 0
+    from gputop.session import open_app, take_terminal  # no other command needs it
 
-    return open_app(load_snapshot(sources) if sources else None, demo, interval)
+    snapshot = load_snapshot(sources) if sources else None
+    if "-" in sources:
+        take_terminal()
+    return open_app(snapshot, demo, interval)
+
+
+def _print_once(sources: tuple[str, ...], demo: str | None) -> None:
+    from gputop.once import WIDTH, first_lines  # the app has it drawn by its screens
+
+    snapshot = read_snapshot(sources, demo)
+    say_problems(snapshot)
+    print_lines(first_lines(snapshot, terminal_width() or WIDTH))
+
+
+def _hand_on(context: click.Context, name: str) -> None:
+    """Let the command have what stands in front of it, as if it stood behind. Raises Exit."""
+    command = root.get_command(context, name)
+    takes = {parameter.name for parameter in command.params} if command is not None else set()
+    given = {key: value for key, value in context.params.items() if value}
+    for key in given:
+        if key not in takes:
+            option = next(each.opts[-1] for each in root.params if each.name == key)
+            raise Exit(f"{name} takes no {option}", USAGE)
+    context.default_map = {name: given}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gputop.commands.examples import WithExamples
 from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import Exit
 from gputop.reading import read_snapshot
@@ -15,7 +16,7 @@ from gputop.topology.model.characters import json_text
 from gputop.topology.model.redact import redacted
 
 
-@click.command("snapshot")
+@click.command("snapshot", cls=WithExamples)
 @source_options
 @json_option
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout.")

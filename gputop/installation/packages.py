@@ -13,7 +13,6 @@ from gputop.exits import CANNOT_TELL, OWN_ERROR
 DISTRIBUTIONS = {
     "markdown_it": "markdown-it-py",
     "pynvml": "nvidia-ml-py",
-    "textual_plotext": "textual-plotext",
 }
 """What pip calls a package, where that is not its name in Python."""
 

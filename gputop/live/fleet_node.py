@@ -8,6 +8,7 @@ from gputop.topology.fleet.reading import read_bytes
 from gputop.topology.fleet.record import one_line
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.snapshot import NodeSnapshot, SnapshotError, decode
+from gputop.topology.sources.believed import believed
 
 MOST_FINDINGS = 500
 
@@ -41,12 +42,12 @@ def read_whole(folder: str, name: str) -> WholeNode:
     try:
         found = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"it is no sound document: {one_line(error, 160)}") from error
+        raise ValueError(f"it is not a valid document: {one_line(error, 160)}") from error
     raw = bytes(found.fleet.snapshot if found.fleet is not None else b"null")
     snapshot, why = None, "its file holds no snapshot"
     if raw != b"null":
         try:
-            snapshot, why = decode(raw), ""
+            snapshot, why = believed(decode(raw)), ""
         except SnapshotError as error:
             why = f"its snapshot cannot be read: {one_line(error, 160)}"
     return WholeNode(findings=tuple(_findings(found.findings)), snapshot=snapshot, why=why)

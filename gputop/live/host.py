@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from textual.message import Message
 
     from gputop.live.findings_controller import FindingsController
+    from gputop.live.jobs_controller import JobsController
     from gputop.live.probe_controller import ProbeController
     from gputop.live.recent import Recent
     from gputop.live.refresh import Refresher
@@ -76,9 +77,15 @@ class NodeHost(AppHost, Protocol):
     refresher: Refresher | None
     probing: ProbeController
     what_if: WhatIfController
+    jobs: JobsController
     selected: PickedDevices
     recent: Recent
     """The readings of the last minutes."""
+    pasted: str
+    """A text for the screen Log, until that takes it."""
+
+    def read_pasted(self, text: str) -> None:
+        """Read a text that was pasted, as a log or what a tool printed."""
 
     @property
     def words(self) -> VendorTerms:
@@ -90,6 +97,9 @@ class NodeHost(AppHost, Protocol):
 
     def action_copy(self) -> None:
         """Copy what is selected."""
+
+    def action_screen(self, name: str) -> None:
+        """Show the screen of that name."""
 
     def action_why(self) -> None:
         """Explain what is selected."""

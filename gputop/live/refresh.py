@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from gputop.live.diagnosing import Diagnosing
-from gputop.messages import PolicyFailed, RefreshFailed, ReportReady
+from gputop.messages import LookedBack, PolicyFailed, RefreshFailed, ReportReady
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.report import Report
-from gputop.topology.sources.feed import Feed
+from gputop.topology.sources.feed import Feed, RememberingFeed
 
 STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""
@@ -28,27 +28,27 @@ WAKE_SECONDS = 0.5
 
 
 class Inbox:
-    """Passes on what the refresh thread posts; before the app is mounted it keeps the last."""
+    """Passes on what the refresh thread posts; keeps the last of a kind until the app is there."""
 
     def __init__(self, post: Callable[[Any], object]) -> None:
         self._post = post
         self._lock = threading.Lock()
         self._open = False
-        self._early: Any = None
+        self._early: dict[type, Any] = {}
 
     def take(self, message: Any) -> None:
         """Take a message, from any thread."""
         with self._lock:
             if not self._open:
-                self._early = message
+                self._early[type(message)] = message
                 return
         self._post(message)
 
-    def open(self) -> Any:
-        """Pass on every message from now on; gives the last one from before, or None."""
+    def open(self) -> tuple[Any, ...]:
+        """Pass on every message from now on; gives the last one of each kind from before."""
         with self._lock:
             self._open = True
-            early, self._early = self._early, None
+            early, self._early = tuple(self._early.values()), {}
         return early
 
 
@@ -69,6 +69,7 @@ class Refresher:
         self.diagnosing = Diagnosing()
         """Asks the rules; its thread is this one's."""
         self._watcher: Any = None
+        self._looked_back = False
         self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
 
     def start(self) -> None:
@@ -103,6 +104,7 @@ class Refresher:
                 self._tick()
                 self._decide()
                 self._with_news()
+                self._look_back()
             except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
                 self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
             young = time.monotonic() - started < STARTUP_SECONDS
@@ -184,6 +186,13 @@ class Refresher:
                 events = self._watcher.events
                 self._report = Report(report.node, self.diagnosing.diagnosis, events)
                 self._send(ReportReady(self._report))
+
+    def _look_back(self) -> None:
+        """Post once what was before, as soon as nothing else is to be worked out."""
+        if not self._looked_back and self._report is not None and not self._undecided():
+            self._looked_back = True
+            if isinstance(self._feed, RememberingFeed):
+                self._send(LookedBack(self._feed.earlier()))
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

@@ -1,4 +1,4 @@
-"""The what-if that holds on all screens: changes of variables, and the report that follows."""
+"""The what-if that holds on all screens: what is changed, and the report that follows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.worker import get_current_worker
 
 from gputop.live.diagnosing import Diagnosing
 from gputop.topology.flags.what_if.changes import FlagChanges
+from gputop.topology.nccl.versions import UnknownVersionError
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
@@ -82,7 +83,7 @@ class WhatIfController:
             self._study = Study(real.snapshot, made=real.prediction)
             self._study_of = _basis(real)
             self._remedies.clear()
-            self.tried.set_now = self._study.values
+            self.tried.set_now = self._study.set_now
         return self._study
 
     def shown(self, report: Report) -> Report:
@@ -132,9 +133,13 @@ class WhatIfController:
             self._host.view.redraw()
 
     def change(self, name: str, value: str | None) -> None:
-        """Try a variable out; None takes it away."""
+        """Try a variable out, or another version; None takes it away."""
         self.study()
-        self.tried.change(name, value)
+        try:
+            self.tried.change(name, value)
+        except UnknownVersionError as error:
+            self._host.say(str(error), severity="warning")
+            return
         self.show()
 
     def undo(self) -> None:
@@ -142,7 +147,7 @@ class WhatIfController:
         if self.tried.undo():
             self.show()
         else:
-            self._host.say("nothing is tried out", severity="warning")
+            self._host.say("no what-if is set", severity="warning")
 
     def _diagnose(self, node: Node) -> Diagnosis:
         refresher = self._host.refresher

@@ -8,14 +8,16 @@ import msgspec
 
 from gputop.live.refresh import NO_NICS, with_nics
 from gputop.topology.diagnosis.engine import Diagnosis
-from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.explain.value_rows import ALL_REDUCE, reach_in_words, reach_of
 from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.flags.what_if.remedy import Remedy, remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
-from gputop.topology.flags.what_if.wording import brief
+from gputop.topology.flags.what_if.wording import NVLS_UNSURE, brief
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.node import Node
 from gputop.topology.report import Report
+
+UNASKED = "{}'s model does not ask by which transport bytes go"
 
 
 class WhatIfOutcome(msgspec.Struct, frozen=True, eq=False):
@@ -51,8 +53,13 @@ def work_out(
     node, trouble = with_nics(node)
     try:
         comparison = study.compare({}, changes)
-        cost = costs_of(node).all_reduce
-        summary = brief(comparison, None if cost is None else cost.text or None)
+        before, after = reach_of(comparison, real.node, changes)
+        reached = reach_in_words(before, after)
+        summary = brief(comparison, f"{ALL_REDUCE}: {reached}" if reached else None)
+        if comparison.without_nvls is not None:
+            summary += (NVLS_UNSURE,)
+        elif reached and before == after and comparison.effect.pairs:
+            summary += (UNASKED.format(study.whose().name.upper()),)
     except Stopped:
         return None
     except NoGpusError as error:

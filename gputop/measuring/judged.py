@@ -5,18 +5,26 @@ The refresh thread asks first, so that the result is ready for the screens.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gputop.measuring.expected import Expectations, Expecting
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.kept import Kept
+from gputop.topology.model.english import listing, plural
+from gputop.topology.model.severity import FigureVerdict
 from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.machine import Machine
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
+
+MOST_CAUSES = 4
+"""How many different causes are listed for one kind of low figures."""
 
 
 class Judged:
@@ -42,6 +50,14 @@ class Judged:
     def of(self, figure: Measurement) -> Judgement | None:
         """The judgement of one figure."""
         return self._found.get(figure.key)
+
+    @cached_property
+    def low(self) -> tuple[int, int]:
+        """How many figures are low, without and with a cause that accounts for it."""
+        known = [one for _, one in self._known.pairs() if one is not None]
+        found = [one for one in known if one.verdict == FigureVerdict.LOW]
+        explained = sum(one.explained for one in found)
+        return len(found) - explained, explained
 
     def four_numbers(self, probe: str) -> tuple[str, ...]:
         """The four numbers of each main figure of a probe, one line each."""
@@ -74,6 +90,34 @@ class Judged:
             if not wanted.isdisjoint(pattern.devices)
         }
         return tuple(reversed(sentences.values()))
+
+
+def low_probes(
+    sick: Sequence[str],
+    measured: int,
+    judgements: Iterable[Judgement | None],
+    *,
+    broken: bool,
+    simulated: bool,
+) -> str:
+    """Which probes are low or broken, and why: "3 of 6 probes low: GPU3 has 16 of 18 NVLinks up".
+
+    `sick`: their names; `measured`: how many probes have figures; `judgements`: of the sick ones.
+    """
+    names = listing(list(sick))
+    who = names if measured == 1 else f"{len(sick)} of {measured} probes"
+    causes = dict.fromkeys(
+        clean(each.cause.partition(": ")[0], 100) for each in judgements if each and each.cause
+    )
+    more = "; ".join([*causes][:MOST_CAUSES]) or (names if measured > 1 else "")
+    word = "broken" if broken else "low"
+    return f"{who} {word}{', simulated' if simulated else ''}{f': {more}' if more else ''}"
+
+
+def nothing_low(probe: str, measured: int, *, simulated: bool) -> str:
+    """That no figure is low, of the one probe or of so many that were measured."""
+    what = probe if measured == 1 else plural(measured, "probe")
+    return f"{what}{', simulated' if simulated else ''}: nothing low"
 
 
 _judged: Kept[Report, Judged] = Kept(Judged, most=2)

@@ -48,6 +48,11 @@ def quantity_of(figure: Measurement) -> Quantity:
     return quantity(figure.quantity, figure.probe)
 
 
+def shows_broken(figure: Measurement) -> bool:
+    """Whether a probe's own verdict says that data arrives wrong, or something never ends."""
+    return figure.verdict in (*quantity_of(figure).broken, "wrong-data")
+
+
 def place_of(key: str, probe: str) -> int:
     """The position in the probe's declaration; undeclared quantities come last."""
     own = specs().get(probe)

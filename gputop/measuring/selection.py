@@ -29,6 +29,11 @@ RUNTIMES = {vendor.runtime.lower(): (vendor.id,) for vendor in VENDORS} | {
 """PyTorch on ROCm says cuda:N as well."""
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 KINDS = (*DRIVERS.keys() - {"index"}, *RUNTIMES, "rank")
+_GPU = r"\s*(?:gpu)?\s*(\d{1,3})"
+PAIR = re.compile(rf"{_GPU}(?:\s*(?:-|→|>|,|to)\s*|\s+){_GPU}\s*", re.IGNORECASE)
+"""Two numbers of GPUs: "0 5", "0-5", "gpu0 to gpu5"."""
+_RUN = re.compile(rf"((?:(?:{'|'.join(KINDS)}):)?)(\d{{1,3}})-(\d{{1,3}})")
+"""Numbers one after another: "0-3", "rank:4-7"."""
 ADDRESS = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$")
 
 
@@ -37,7 +42,7 @@ class SelectionError(GputopError, ValueError):
 
 
 def select(words: str | None, machine: Machine, bare: str = "index") -> tuple[str, ...]:
-    """Parse a list such as "0,2", "0000:1b:00.0,GPU-...", "nvml:1", "cuda:0", "rank:3".
+    """Parse a list such as "0,2", "4-7", "0000:1b:00.0,GPU-...", "nvml:1", "cuda:0", "rank:3".
 
     Returns PCI addresses. `bare` says whether a bare number is the driver's index or a rank;
     "amdsmi:1" and "hip:0" are AMD's numbers. None selects all GPUs, without those that the driver
@@ -48,8 +53,8 @@ def select(words: str | None, machine: Machine, bare: str = "index") -> tuple[st
         hidden, _ = unserved_gpus(machine)
         return tuple(gpu.address for gpu in machine.gpus if gpu.address not in hidden)
     found: list[str] = []
-    for word in words.split(","):
-        address = _one(word.strip(), machine, bare)
+    for word in (each for text in words.split(",") for each in _each(text.strip())):
+        address = _one(word, machine, bare)
         if address not in found:
             found.append(address)
     return tuple(found)
@@ -85,6 +90,13 @@ def hidden_note(snapshot: NodeSnapshot) -> str:
     settings = Settings.of(snapshot)
     lists = [f"{name}={settings.text(name)}" for name in VISIBLE if settings.text(name) is not None]
     return clean(f"{units.ranged(names)} left out ({', '.join(lists)})", 200) if names else ""
+
+
+def _each(word: str) -> list[str]:
+    """The words that a run of numbers stands for; the word itself where it is none."""
+    run = _RUN.fullmatch(word)
+    numbers = range(int(run[2]), int(run[3]) + 1) if run else range(0)
+    return [f"{run[1]}{number}" for number in numbers] if run and numbers else [word]
 
 
 def _one(word: str, machine: Machine, bare: str) -> str:
@@ -138,10 +150,11 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
 
 
 def _by_rank(machine: Machine) -> list[str]:
-    """Addresses by rank: from a topology XML, else in the order of the library."""
-    if machine.nccl_topology is None:
+    """Addresses by rank: from a topology XML that names GPUs, else in the library's order."""
+    known = machine.nccl_topology
+    if known is None or not known.has("gpu"):
         return [gpu.address for gpu in ranked(machine)]
-    ranks = ranks_of(machine.nccl_topology)
+    ranks = ranks_of(known)
     ordered = sorted(ranks.items(), key=lambda item: item[1])
     return [address_of(bus) for (_, bus), _ in ordered]
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, NamedTuple
 
+from gputop.pages.log_findings import answer_lines, findings
 from gputop.pages.own_diagnostics import only_diagnostics, own_diagnostics, verdicts
 from gputop.terminal.clean import clean
 from gputop.topology.logs.comparing.agreement import LogTopic
 from gputop.topology.logs.report.communicator import STARTED
 from gputop.topology.model import units
-from gputop.topology.model.english import plural
 from gputop.topology.model.page import (
-    Blank,
     Block,
     Column,
     Heading,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
-    from gputop.topology.model.finding import Finding
 
 PLAIN, STRONG, MUTED, WARN, BAD = Role.PLAIN, Role.STRONG, Role.MUTED, Role.WARN, Role.BAD
 PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
@@ -41,12 +39,8 @@ KINDS = {"P2P": Role.NVLINK, "SHM": Role.SOCKET, "NET": Role.PCIE, "COLLNET": Ro
 """Beginning of a transport's label -> what carries it."""
 LAYOUT = (LogTopic.CHANNELS, LogTopic.NODES, LogTopic.RINGS, LogTopic.TREES)
 PATHS = ((LogTopic.PATH, "paths between GPUs"), (LogTopic.NET, "paths to NICs"))
-NO_FINDINGS = "nothing in the table of symptoms applies to this log"
-NOTHING_SHOWN = "no rule finds a fault in what these outputs show; what they leave out is not known"
-NO_DIAGNOSED = "no rule finds a fault in these diagnostics; the log has no other lines of NCCL"
-MOST_TITLE, MOST_STEP = 200, 150
-"""Characters of the two sentences of the answer."""
-MOST_ROWS, MOST_RANKS, MOST_IN_MATRIX, MOST_NOTES = 24, 64, 16, 20
+MOST_ROWS, MOST_RANKS, MOST_IN_MATRIX = 24, 64, 16
+MOST_RINGS, MOST_OTHERS = 4, 6
 CELL = 6
 
 
@@ -60,8 +54,8 @@ class LogSection(NamedTuple):
 def log_page(read: ReadLog) -> Page:
     """The whole log: the answer, what it is, all findings, then the rest."""
     head = LogSection("Log", tuple(_head(read)))
-    found = LogSection("Findings", tuple(_findings(read)))
-    blocks: list[Block] = [Indented(tuple(_answer(read)), 2)]
+    found = LogSection("Findings", tuple(findings(read)))
+    blocks: list[Block] = [Indented(tuple(answer_lines(read)), 2)]
     for section in (head, found, *sections(read)):
         blocks += [Heading(section.title), Indented(section.blocks, 2)]
     return Page(title="log", blocks=tuple(blocks))
@@ -103,49 +97,15 @@ def _muted(text: str, hanging: int = 2, indent: int = 0) -> Text:
 def compared(read: ReadLog) -> str:
     """The result of the comparison, with the rules and the node that it uses."""
     agreement, node = read.overlay.agreement, read.overlay.node
-    if not (node and agreement.comparable):
+    if not agreement.comparable:
         return agreement.sentence
-    return f"{agreement.sentence} ({agreement.library}, {node})"
+    return f"{agreement.sentence} ({agreement.library}, {node or 'without a node'})"
 
 
 def agreed(read: ReadLog) -> Accord:
     """Whether the prediction agrees with the log."""
     agreement = read.overlay.agreement
     return Accord.of(not agreement.differing if agreement.comparable else None)
-
-
-def nothing_found(read: ReadLog) -> str:
-    """What a log without findings proves, and what it does not."""
-    if only_diagnostics(read.log):
-        return NO_DIAGNOSED
-    outputs_alone = read.log.pasted is not None and not read.log.library_lines
-    return NOTHING_SHOWN if outputs_alone else NO_FINDINGS
-
-
-def _answer(read: ReadLog) -> Iterator[Text]:
-    """The worst finding and its first step; of failures in unknown words, what to fetch.
-
-    Nothing where neither is there: then the version and the comparison come first, or what the
-    library's own diagnostics say.
-    """
-    if only_diagnostics(read.log):
-        return
-    if not read.findings:
-        if read.unexplained and read.next:
-            count = len(read.unexplained)
-            lines = "a line that speaks" if count == 1 else f"{count} lines that speak"
-            said = f"{CANNOT_TELL.sign}  no rule knows the cause; {lines} of a failure below"
-            yield Text(said, hanging=3)
-            yield Text(f"Next: {read.next}", indent=3, hanging=0)
-        return
-    first, more = read.findings[0], len(read.findings) - 1
-    below = f" · {plural(more, 'more finding')} below" if more else ""
-    steps = [f"Fix: {fix.text} {fix.command or ''}".rstrip() for fix in first.fix[:1]]
-    steps += [f"Look: {look}" for look in first.look[:1]]
-    if len(steps) > 1 and sum(map(len, steps)) > MOST_STEP:
-        steps.pop()
-    yield Text(f"{first.severity.sign}  {clean(first.title, MOST_TITLE)}", hanging=3)
-    yield Text(f"{clean(' · '.join(steps), MOST_STEP)}{below}", indent=3, hanging=0)
 
 
 def _head(read: ReadLog) -> Iterator[Text]:
@@ -217,39 +177,6 @@ def _gaps(log: LogReport) -> Iterator[str]:
         yield not_looked_through(log.outputs_until)
 
 
-def _findings(read: ReadLog) -> Iterator[Block]:
-    for number, finding in enumerate(read.findings):
-        if number:
-            yield Blank()
-        yield from _finding(finding)
-    for note in read.unexplained[:MOST_NOTES]:
-        where = f"{note.where}: " if note.where else ""
-        times = f" ({note.count} times)" if note.count > 1 else ""
-        text = clean(f"{where}{note.text}{times}", 400)
-        yield Text(f"{CANNOT_TELL.sign} line {note.line}: {text}", hanging=3)
-    if len(read.unexplained) > MOST_NOTES:
-        yield Text(f"and {len(read.unexplained) - MOST_NOTES} more")
-    if not (read.findings or read.unexplained):
-        yield Text(nothing_found(read))
-    if read.next:
-        yield Blank()
-        yield Text(f"Next: {read.next}", hanging=6)
-
-
-def _finding(finding: Finding) -> Iterator[Text]:
-    """A finding: title, the lines that prove it, the cause, where to look, the fix."""
-    yield Text(f"{finding.severity.sign}  {clean(finding.title, 200)}", hanging=3)
-    for proof in finding.evidence:
-        yield Text(f"{proof.what}: {clean(proof.value, 300)}", indent=3, hanging=3)
-    yield Text(clean(finding.cause, 600), indent=3, hanging=0)
-    fixes = tuple(f"{fix.text} {fix.command or ''}".rstrip() for fix in finding.fix)
-    for title, texts in (("Look: ", finding.look), ("Fix: ", fixes)):
-        for index, text in enumerate(texts):
-            lead = title if index == 0 else " " * len(title)
-            yield Text(f"{lead}{clean(text, 300)}", indent=3, hanging=len(title))
-    yield Text(f"Source: {'; '.join(finding.sources)}", indent=3, hanging=3)
-
-
 def _measured(read: ReadLog) -> Iterator[Text]:
     """Figures of other programs: what, how much, and how that is for this hardware."""
     for shown in read.measured:
@@ -295,8 +222,7 @@ def ranks(comm: Communicator, library: str | None = None) -> Iterator[Block]:
             tuple(CANNOT_TELL if rank.state is STARTED else None for rank in shown),
             indent=0,
         )
-    if len(comm.ranks) > MOST_RANKS:
-        yield _muted(f"and {len(comm.ranks) - MOST_RANKS} ranks more")
+    yield from _more(comm.ranks, MOST_RANKS, "rank")
 
 
 def _environment(log: LogReport) -> Iterator[Text]:
@@ -324,8 +250,7 @@ def _transports(read: ReadLog, comm: Communicator) -> Iterator[Block]:
         return
     if len(ends) <= MOST_IN_MATRIX:
         yield Rows(tuple(_matrix(comm, ends, pairs)))
-    seen = {(transport.src, transport.dst) for transport in comm.transports}
-    counts = Counter(comm.labels(*pair) for pair in sorted(seen))
+    counts = Counter(comm.all_labels().values())
     for labels, count in counts.most_common(MOST_ROWS):
         yield _line(
             (f"{count:>4}", STRONG),
@@ -333,6 +258,7 @@ def _transports(read: ReadLog, comm: Communicator) -> Iterator[Block]:
             (clean(" and ".join(labels), 160), KINDS.get(labels[0].split("/")[0], PLAIN)),
             hanging=12,
         )
+    yield from _more(counts, MOST_ROWS, "label")
     silent = sum(pair.agrees is None for pair in pairs.values())
     if silent:
         which = "1 pair is" if silent == 1 else f"{silent} pairs are"
@@ -347,6 +273,13 @@ def _transports(read: ReadLog, comm: Communicator) -> Iterator[Block]:
             clean(" and ".join(pair.predicted), 120),
             pair.line,
         )
+    yield from _more(different, MOST_ROWS, "pair")
+
+
+def _more(every: Sized, shown: int, noun: str) -> Iterator[Text]:
+    """How many there are beyond those that are shown."""
+    if len(every) > shown:
+        yield _muted(f"and {_count(len(every) - shown, noun)} more", indent=2)
 
 
 def _matrix(
@@ -411,14 +344,16 @@ def _graphs(read: ReadLog, comm: Communicator) -> Iterator[Text]:
         if not alone:
             name += f" of rank {', '.join(map(str, graph.ranks[:8]))}"
         yield _with_item(items.get(graph.line), (f" {name}: ", MUTED), (_graph(graph), STRONG))
+    yield from _more(comm.graphs, MOST_ROWS, "graph")
     listed = [i for i in all_items if i.topic in LAYOUT]
     yield from map(item_line, listed)
     topics = {item.topic for item in all_items}
-    rings = () if LogTopic.RINGS in topics else comm.rings[:4]
-    for ring in rings:
+    rings = () if LogTopic.RINGS in topics else comm.rings
+    for ring in rings[:MOST_RINGS]:
         order = " ".join(map(str, ring.order[:32])) + (" …" if len(ring.order) > 32 else "")
         what = f" ring of {_count(len(ring.channels), 'channel')}: "
         yield Text.marked(Accord.OPEN, (what, MUTED), (order, PLAIN), hanging=4)
+    yield from _more(rings, MOST_RINGS, "ring")
     counts = None if LogTopic.CHANNELS in topics else comm.counts
     if counts is not None:
         text = f"{counts.coll} channels for collectives, {counts.nvls} for NVLS, {counts.p2p} p2p"
@@ -449,14 +384,15 @@ def _choices(read: ReadLog, comm: Communicator) -> Iterator[Text]:
             (f"{clean(choice.algorithm, 20)} {clean(choice.protocol, 40)}", STRONG),
             (f"{channels}, {_count(choice.count, 'call')}", MUTED),
         )
-    if len(chosen) > MOST_ROWS:
-        yield _muted(f"and {len(chosen) - MOST_ROWS} sizes more", indent=2)
+    yield from _more(chosen, MOST_ROWS, "size")
     rows = [item for item in read.overlay.agreement.items if item.topic is LogTopic.TUNING]
     if rows:
         same = sum(row.agrees for row in rows)
         text = f" tuning table: {same} of {len(rows)} rows as predicted"
         yield Text.marked(Accord.of(same == len(rows)), (text, PLAIN))
-        yield from map(item_line, [row for row in rows if not row.agrees][:6])
+        others = [row for row in rows if not row.agrees]
+        yield from map(item_line, others[:MOST_OTHERS])
+        yield from _more(others, MOST_OTHERS, "row")
     if not (chosen or rows):
         yield _muted("none in the log: NCCL_DEBUG_SUBSYS lacks TUNING")
 

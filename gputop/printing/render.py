@@ -70,7 +70,10 @@ _WORD = max(len(severity.word) for severity in Severity)
 """Columns of the word for a severity."""
 _DETAILS = 80
 """Columns of what stands below a finding where its title is not wrapped."""
-_COMMAND_IN_TEXT = re.compile(r"(`[^`]+`)")
+_COMMAND_IN_TEXT = re.compile(
+    # Of programs that ask: a name of a host or a file may hold backticks too.
+    r"(`(?:gputop|nvidia-smi|amd-smi|rocm-smi|rocminfo|lspci|df|ulimit|stat)[\w ./=%+-]*`)"
+)
 
 
 def render(
@@ -90,6 +93,11 @@ def render(
     return tuple(_indented(lines, indent))
 
 
+def printed(blocks: Iterable[Block], width: int | None) -> tuple[Line, ...]:
+    """The lines for a terminal, with their inks; None wraps nothing."""
+    return render(blocks, width or UNWRAPPED, whole=True)
+
+
 def texts(blocks: Iterable[Block], width: int | None, indent: int = 0) -> list[str]:
     """The same lines as plain text, for a terminal and a pipe; None wraps nothing."""
     return [
@@ -103,16 +111,38 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
     What to do stands first, so that a small terminal shows it without scrolling.
     """
     blocks: list[Block] = []
-    if finding.fix:
+    if finding.fix and not finding.candidates:
         blocks += [Steps(finding.fix)]
     if finding.evidence:
         blocks += [Facts(finding.evidence)]
-    for label, text in (("Impact", finding.impact), ("Ruled out if", finding.disproof)):
+    blocks += candidate_blocks(finding)
+    for label, text in (
+        ("Cause", finding.cause),
+        ("Impact", finding.impact),
+        ("Look at", "; ".join(finding.look)),
+        ("Ruled out if", finding.disproof),
+    ):
         if text:
             blocks.append(Text(text, label=label, hanging=4))
     if finding.sources and finding.origin is not Origin.FLEET:  # a fleet has no other than gputop
         blocks.append(Text(", ".join(finding.sources), label="Sources", role=Role.MUTED, hanging=4))
     return tuple(blocks)
+
+
+def candidate_blocks(finding: Finding) -> Iterator[Block]:
+    """The possible causes of a finding, each with what speaks for it and what would decide."""
+    for number, one in enumerate(finding.candidates, 1):
+        lead = "Possible causes" if len(finding.candidates) > 1 else "A possible cause"
+        yield Text(one.cause, label=f"{lead}: {number}" if number == 1 else f"{number}", hanging=4)
+        told = (
+            *(("for it", text) for text in one.supported_by),
+            *(("against it", text) for text in one.contradicted_by),
+            ("decides", one.needs),
+            *(("then", " ".join(fix.lines)) for fix in one.fix),
+        )
+        for label, text in told:
+            if text:
+                yield Text(text, label=label, indent=3, hanging=4)
 
 
 def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> tuple[Line, ...]:
@@ -267,19 +297,28 @@ def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
     rows = [tuple(row[at] for at in columns) for row in rows]
     shown = [block.columns[at] for at in columns]
     sizes = _sizes(rows, [column.least for column in shown], width - block.indent)
-    for number, row in enumerate(rows):
-        mark = block.marks[number - len(head)] if number >= len(head) and block.marks else None
-        ink = "muted" if number < len(head) else mark.ink if mark is not None else ""
-        cells = [
-            [text_of(line) for line in wrapped(((cell, ""),), size)]
-            for cell, size in zip(row, sizes, strict=True)
+    for number, row in enumerate(rows, start=-len(head)):
+        ink = "muted" if number < 0 else ""
+        if number >= 0 and block.marks and (mark := block.marks[number]) is not None:
+            ink = mark.ink
+        for line in _wrapped_row(row, shown, sizes):
+            yield ((" " * block.indent, ""), (line, ink))
+
+
+def _wrapped_row(
+    row: Sequence[str], columns: Sequence[Column], sizes: Sequence[int]
+) -> Iterator[str]:
+    """The lines of a row, whose cells wrap within their columns."""
+    cells = [
+        [text_of(line) for line in wrapped(((cell, ""),), size)]
+        for cell, size in zip(row, sizes, strict=True)
+    ]
+    for line in range(max(map(len, cells))):
+        parts = [
+            (right if column.right else left)(cell[line] if line < len(cell) else "", size)
+            for column, cell, size in zip(columns, cells, sizes, strict=True)
         ]
-        for line in range(max(map(len, cells))):
-            parts = [
-                (right if column.right else left)(cell[line] if line < len(cell) else "", size)
-                for column, cell, size in zip(shown, cells, sizes, strict=True)
-            ]
-            yield ((" " * block.indent, ""), ("  ".join(parts).rstrip(), ink))
+        yield "  ".join(parts).rstrip()
 
 
 def _matrix(block: CellGrid, width: int, whole: bool) -> Iterator[Line]:
@@ -420,14 +459,3 @@ def page_text(page: Page) -> str:
 def blocks_of(sections: Iterable[Section]) -> tuple[Block, ...]:
     """The blocks of some sections."""
     return tuple(block for section in sections for block in section.blocks())
-
-
-def wrapped_text(text: str, width: int, hanging: int) -> list[str]:
-    """Break a plain line at blanks; further lines are indented by `hanging` columns."""
-    return wrap(
-        text,
-        max(width, NARROW),
-        subsequent_indent=" " * hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [""]

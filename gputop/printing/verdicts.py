@@ -6,11 +6,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gputop.topology.model.english import listing
 from gputop.topology.model.severity import NOTICE, Severity
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.engine import Diagnosis
     from gputop.topology.model.finding import Finding
+
+
+_UNEXPECTED = "unexpected-"
+"""How the ids of the rules begin that compare with --expect."""
 
 
 def checks_done(diagnosis: Diagnosis, why: str = "") -> str:
@@ -19,6 +24,16 @@ def checks_done(diagnosis: Diagnosis, why: str = "") -> str:
     return f"{done} check{'s' * (done != 1)} done" + (
         f", {skipped} skipped{why}" if skipped else ""
     )
+
+
+def compared(expect: str | None, examined: Iterable[str], findings: Iterable[Finding]) -> str:
+    """What rules held against --expect, for people; "" without it."""
+    held = [rule.removeprefix(_UNEXPECTED) for rule in examined if rule.startswith(_UNEXPECTED)]
+    if not expect or not held:
+        return ""
+    text = f"compared with {expect}: {listing(held)}"
+    loud = any(finding.severity.counts for finding in findings)
+    return text if loud else f"{text}; all as expected"
 
 
 def notices(findings: Iterable[Finding]) -> tuple[Finding, ...]:

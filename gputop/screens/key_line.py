@@ -36,12 +36,11 @@ COMMON = (
         "p",
         "probe(False)",
         "probe",
-        "probe the selected pair, else all GPUs; P although they are busy",
-        written="p  P",
+        "probe the selected pair, else all GPUs",
         command="Probe",
         about="Measure the selected pair, else all GPUs",
     ),
-    Key("P", "probe(True)"),
+    Key("P", "probe(True)", help="probe although GPUs are busy", beside=True),
     Key(
         "",
         "probe_nccl(False)",
@@ -51,45 +50,57 @@ COMMON = (
     Key(
         "f",
         "what_if",
-        help="what if: try a variable out, on all screens; undo the last change",
-        written="f  u",
+        "what if",
+        "what if: try a variable or a version",
         command="What if",
-        about="Try a variable out on all screens",
+        about="Try a variable or another version out, on all screens",
     ),
     Key(
         "u",
         "undo",
+        help="undo it",
+        beside=True,
         command="Undo the what-if",
-        about="Take the last change of a variable back",
+        about="Undo the last change of a variable",
     ),
     Key(
         "y",
         "copy",
         "copy",
-        "copy what is selected; export screen (SVG) and snapshot (JSON) to this folder",
-        written="y  x",
+        "copy what is selected",
         command="Copy",
         about="Copy what is selected",
     ),
     Key(
+        "Y",
+        "ticket",
+        help="copy a ticket in Markdown: findings, proof, what to do",
+        beside=True,
+        command="Copy a ticket",
+        about="The findings in Markdown, with proof and fix",
+    ),
+    Key(
         "x",
         "export",
-        "export",
+        help="export screen (SVG) and snapshot (JSON) to this folder",
+        beside=True,
         command="Export",
         about="Write picture and snapshot to this folder",
     ),
-    Key("t", "choose_theme", "theme", "theme", command="Theme", about="Choose the colours"),
+    Key("t", "choose_theme", help="theme", command="Theme", about="Choose the colours"),
     Key(
         "d",
         "demos",
-        help="demo nodes, when no GPU answers or a demo is shown",
+        "demos",
+        "demo nodes, when no GPU answers or a demo is shown",
         command="Demo nodes",
         about="Look at a reference node",
     ),
     Key(
         "slash,ctrl+p",
         "command_palette",
-        help="find commands, GPUs, NICs, pairs (0-5), variables, findings, demos",
+        "find",
+        "find a GPU, a pair (0-5), a process, a word",
         written="/  Ctrl+P",
     ),
     Key("escape", "step_back", help="back; cancels a running probe"),
@@ -97,22 +108,31 @@ COMMON = (
         "question_mark",
         "help",
         "keys",
-        "these keys; draw the screen again",
-        written="?  Ctrl+L",
+        "these keys, then the glossary",
         command="Keys",
         about="Show the keys of this screen",
     ),
+    note("Ctrl+L", "redraw the screen", beside=True),
     Key(
         "q",
         "quit",
         "quit",
-        "quit; to the shell, where fg continues",
-        written="q  Ctrl+Z",
+        "quit",
         command="Quit",
-        about="Give the terminal back",
+        about="Leave gputop",
     ),
-    Key("ctrl+z", "suspend_process"),
+    Key(
+        "ctrl+z",
+        "suspend_process",
+        help="suspend; fg in the shell comes back",
+        written="Ctrl+Z",
+        beside=True,
+    ),
 )
+
+
+REST = ("/", "f", "w", "p", "?", "q")
+"""Names of the common keys that the line has behind those that lead it."""
 
 
 def key_line(own: Sequence[Key], first: Sequence[str]) -> list[tuple[Key, str]]:
@@ -127,7 +147,7 @@ def key_line(own: Sequence[Key], first: Sequence[str]) -> list[tuple[Key, str]]:
     named = {**everywhere, **here}
     return [
         *(named[name] for name in first),
-        *(found for name, found in everywhere.items() if not taken & {name, found[0].key}),
+        *(everywhere[name] for name in REST if not taken & {name, everywhere[name][0].key}),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.containers import Container
@@ -11,8 +12,8 @@ from textual.widget import Widget
 from gputop.screens.view import View
 from gputop.topology.report import Report
 from gputop.widgets.board import Board
-from gputop.widgets.named_list import NamedList
-from gputop.widgets.spans import EMPTY, Line
+from gputop.widgets.named_list import NamedList, with_order
+from gputop.widgets.spans import EMPTY, Line, wrapped
 
 
 class Listing:
@@ -20,6 +21,8 @@ class Listing:
 
     nothing: Line = EMPTY
     """What stands in place of rows where there are none."""
+    commands: tuple[tuple[str, str], ...] = ()
+    """Below it: commands that would change that, and what each does."""
     stacked = False
     """Whether the rows need the whole width, with the panel below them."""
 
@@ -40,6 +43,13 @@ class Listing:
     def head(self, width: int) -> Line:
         """The heads of the columns; EMPTY for none."""
         return EMPTY
+
+    def empty(self, width: int) -> tuple[Line, ...]:
+        """What stands there without rows, whole in so many cells."""
+        lines = list(wrapped(self.nothing, width, 1))
+        for command, does in self.commands:
+            lines += wrapped(((f"   {command}", "strong"), (f"  {does}", "muted")), width, 5)
+        return tuple(lines)
 
     def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One row, in so many cells."""
@@ -62,11 +72,19 @@ class ListingRows(NamedList):
     """The rows of a listing, below its heads."""
 
     listing: Listing | None = None
+    _ordered: tuple[str, ...] = ()
+    _ordered_by: tuple[object, ...] = ()
+    """What the order was made from, as a fleet may have a hundred thousand rows."""
 
     def show_listing(self, listing: Listing) -> None:
         """Show the rows of this one; the cursor stays on its name."""
         self.listing = listing
-        changed = self.take_names(listing.names)
+        width = self.scrollable_content_region.width or 78
+        if self._ordered_by != (listing, self.order, width) or not self.order:
+            row = partial(listing.row, width=width)
+            self._ordered = self.in_order(listing.names, listing.head(width), row)
+            self._ordered_by = (listing, self.order, width)
+        changed = self.take_names(self._ordered)
         if changed and listing.names:
             self.call_after_refresh(self.reveal_cursor)
         self.draw()
@@ -80,8 +98,9 @@ class ListingRows(NamedList):
         head = listing.head(width)
         self.fixed_rows = 1 if head else 0
         rows = [listing.row(name, width, name == self.selected) for name in self._names]
-        lines = [head, *rows] if head else rows
-        self.show(lines if rows else (listing.nothing,), self.marks_at(listing.marked or width))
+        lines = [with_order(head, self.column, falling=self.falling), *rows] if head else rows
+        shown = lines if rows else listing.empty(width)
+        self.show(shown, self.marks_at(listing.marked or width))
 
 
 class ListedView(View):
@@ -142,7 +161,7 @@ class MasterDetail(ListedView):
     def draw(self, report: Report) -> None:
         """Update both parts; on most ticks nothing has changed."""
         rows, panel, state = self.rows, self.query_one(self.DETAILS, Board), self.state_of(report)
-        rows.draw_once(lambda: rows.show_listing(self.listing_of(report)), *state)
+        rows.draw_once(lambda: rows.show_listing(self.listing_of(report)), *state, rows.order)
         if rows.listing is not None:
             rows.caption(rows.listing.caption())
         panel.draw_once(lambda: self._draw_panel(panel), *state, rows.selected)

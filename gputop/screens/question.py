@@ -21,7 +21,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Block, Column, Fact, Facts, Findings, Page, Table, Text
 from gputop.widgets.key import scroll_keys, select_keys
-from gputop.widgets.spans import EMPTY, Line, left, right
+from gputop.widgets.spans import EMPTY, Line, cut, heads, left, right
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
@@ -77,7 +77,7 @@ class PageListing(Listing):
     def head(self, width: int) -> Line:
         """The titles of the first table."""
         titles = tuple(column.title for column in self._columns)
-        return ((f" {self._cells(titles, width)}", "muted"),) if any(titles) else EMPTY
+        return cut(heads(" ", *self._cells(titles, width)), width) if any(titles) else EMPTY
 
     def row(self, name: str, width: int, selected: bool = False) -> Line:
         """The cells of a row, or the sign and the title of a finding."""
@@ -85,9 +85,10 @@ class PageListing(Listing):
         if isinstance(found, Finding):
             sign, ink, _ = found.severity.shown
             return ((f" {sign} ", ink), (left(clean(found.title, 300), max(width - 3, 8)), ""))
-        return ((f" {self._cells(found[1], width)}", "strong" if selected else ""),)
+        cells = "".join(self._cells(found[1], width))
+        return ((f" {left(cells, max(width - 1, 1))}", "strong" if selected else ""),)
 
-    def _cells(self, row: tuple[str, ...], width: int) -> str:
+    def _cells(self, row: tuple[str, ...], width: int) -> list[str]:
         parts = []
         for at, cell in enumerate(row):
             column = self._columns[at] if at < len(self._columns) else Column("")
@@ -98,7 +99,7 @@ class PageListing(Listing):
             ]
             size = min(max(len(column.title), *sizes, 0), WIDEST if at + 1 < len(row) else width)
             parts.append((right if column.right else left)(clean(cell, 300), max(size, 1)))
-        return left("  ".join(parts), max(width - 1, 1))
+        return [f"{part}  " for part in parts]
 
     def title(self, name: str) -> str:
         """The rule of a finding, else the first cell."""

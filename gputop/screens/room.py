@@ -8,12 +8,14 @@ from gputop.terminal.size import TINY_BELOW
 from gputop.widgets.board import Board
 
 NARROW_BELOW = 110
+WIDE_FROM = 150
 """Columns."""
 
 
 def fit(screen: Screen[None], width: int, height: int) -> None:
     """Set the classes by which the stylesheet knows the room; a tiny one is said on #tiny."""
     screen.set_class(width < NARROW_BELOW, "-narrow")
+    screen.set_class(width >= WIDE_FROM, "-wide")
     tiny = width < TINY_BELOW[0] or height < TINY_BELOW[1]
     screen.set_class(tiny, "-tiny")
     if tiny:

@@ -17,6 +17,7 @@ from gputop.probes.protocol.status import Status
 from gputop.screens import NAMES
 from gputop.screens.key_line import key_line
 from gputop.screens.room import fit
+from gputop.screens.tab_signs import tab_signs
 from gputop.terminal.clean import clean
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
@@ -24,13 +25,14 @@ from gputop.widgets.kept_lines import KeptLines, Pane
 from gputop.widgets.key import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
 from gputop.widgets.status import counted, news_line, source_line, status_line, tabs, what_if_line
-from gputop.widgets.typed_line import TypedLine
+from gputop.widgets.typed_line import TypedLine, is_text
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.live.host import NodeHost
     from gputop.live.selection import PickedDevices
     from gputop.measuring.state import SuiteState
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.pair_matrix import PairMatrix
@@ -97,6 +99,11 @@ class BaseView(Screen[None], KeptLines):
         self.set_focus(line)
 
 
+def runs_library(report: Report | None) -> bool:
+    """Whether NCCL or RCCL itself can be run: not on a demo, nor on a file."""
+    return report is None or report.snapshot.is_live
+
+
 class View(BaseView):
     """A screen of the app of a node.
 
@@ -133,6 +140,11 @@ class View(BaseView):
         """What `y` copies: the selected thing as plain text; empty when nothing is selected."""
         return ""
 
+    def ticketed(self) -> tuple[Finding, ...]:
+        """The findings in the ticket that `Y` copies: all that ask for somebody."""
+        found = () if self.shown is None else self.shown.findings
+        return tuple(finding for finding in found if finding.severity.counts)
+
     def why(self) -> Page | None:
         """What Enter and `w` show about the selected thing."""
         return None
@@ -157,6 +169,13 @@ class View(BaseView):
     def on_pair_matrix_pair_picked(self, message: PairMatrix.PairPicked) -> None:
         """Carry a pair of a matrix along."""
         self.gputop.selected.pick(*message.pair)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Read a text that is pasted on any screen, as a log or what a tool printed."""
+        # A panel that was opened meanwhile would be closed before it is there.
+        if is_text(event.text) and self.app.screen is self:
+            event.stop()
+            self.gputop.read_pasted(event.text)
 
     def back(self) -> bool:
         """Undo something of this screen on Esc; False when there is nothing to undo."""
@@ -229,12 +248,12 @@ class View(BaseView):
             return
         report = self.report
         snapshot = None if report is None else report.snapshot
-        names = tabs(NAMES, self.name or "", self.app.size.width)
+        names = tabs(NAMES, self.name or "", self.app.size.width, tab_signs(self.gputop))
         room = self.app.size.width - width_of(names)
         self.query_one("#top", TopBar).show(names, source_line(snapshot, room))
         what_if = self.gputop.what_if
         self.query_one("#what-if", StatusBar).show(
-            what_if_line(what_if.tried.in_words(), what_if.summary, self.app.size.width)
+            what_if_line(what_if.tried.named, what_if.summary, self.app.size.width)
             if what_if.holds
             else ()
         )
@@ -276,6 +295,9 @@ class View(BaseView):
 
     def leading(self) -> tuple[str, ...]:
         """The names in LINE that do something now."""
-        if not self.SCROLLED or self.query_one(self.SCROLLED, Board).has_more:
-            return self.LINE
-        return tuple(name for name in self.LINE if name != "PgDn")
+        idle = set()
+        if self.SCROLLED and not self.query_one(self.SCROLLED, Board).has_more:
+            idle.add("PgDn")
+        if not runs_library(self.report):
+            idle |= {key.name for key in self.KEYS if "probe_nccl" in key.action}
+        return tuple(name for name in self.LINE if name not in idle)

@@ -38,7 +38,7 @@ NOTE = (
     "Simulated: no GPU was measured. The figures are what this hardware should give, lowered by "
     "the faults of the demo, with some noise; what has no reference is left out."
 )
-NOT_SIMULATED = "Nothing in gputop says what it should find, so it is not simulated."
+NOT_SIMULATED = "Not simulated on a demo: gputop has no figures for it to expect."
 
 
 def simulated_plan(plan: Plan) -> Plan:
@@ -54,11 +54,12 @@ def _planned(run: ProbeRun) -> ProbeRun:
     if run.name not in NAMES:
         status = Status.REFUSED if run.named else Status.SKIPPED
         return replace(run, status=status, text=NOT_SIMULATED)
-    seconds = _seconds(run.name, len(run.request.addresses), run.request.level)
+    seconds = simulated_seconds(run.name, len(run.request.addresses), run.request.level)
     return replace(run, estimate_seconds=seconds, memory_bytes_per_gpu=0)
 
 
-def _seconds(probe: str, gpus: int, level: str) -> float:
+def simulated_seconds(probe: str, gpus: int, level: str) -> float:
+    """How long the simulation of a probe takes."""
     spec = catalog.load(probe).SPEC
     whole: float = spec.measuring_seconds(gpus, level)
     return max(_LEAST_SECONDS, whole / FASTER)
@@ -146,7 +147,7 @@ def simulated_suite(snapshot: NodeSnapshot, *, at_once: bool = False) -> MakeSui
 
     def seconds(request: WorkerRequest) -> float:
         level = str(request.params["level"])
-        return 0.0 if at_once else _seconds(request.probe, len(request.devices), level)
+        return 0.0 if at_once else simulated_seconds(request.probe, len(request.devices), level)
 
     def make(plan: Plan, on_event: Callable[[Event], None], cancel: threading.Event) -> Suite:
         session = SimulatedSession(SimulatedNode(snapshot), seconds)

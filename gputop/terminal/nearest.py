@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MOST = 3
+_LISTED = 16
+"""How many names a sentence lists."""
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> tuple[str, ...]:
@@ -21,6 +23,14 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> tuple[st
 def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """A question that ends a sentence about an unknown name: "; did you mean a or b?"; else ""."""
     return meant(nearest(word, known, cutoff=cutoff))
+
+
+def instead(word: str, known: Iterable[str], listed: str = "", *, cutoff: float = 0.6) -> str:
+    """The same question; where nothing is like the word, what lists the names, or all of them."""
+    names = list(known)
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    there = f"`{listed}` lists them" if listed else f"there are: {', '.join(names[:_LISTED])}{more}"
+    return did_you_mean(word, names, cutoff=cutoff) or f"; {there}"
 
 
 def meant(names: Iterable[str]) -> str:

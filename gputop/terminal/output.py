@@ -13,19 +13,23 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from typing import TextIO, cast
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO, TypeVar, cast
 
 import gputop
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.terminal import signs
 from gputop.terminal.clean import clean
-from gputop.topology.model.characters import harmless
+from gputop.topology.model.characters import harmless, json_text
 from gputop.topology.model.severity import SILENCED_SIGN, Severity, Verdict
 
-GOOD, BAD, WARN, MUTED, HEAD = "32", "1;31", "33", "2", "1"
+GOOD, BAD, WARN, MUTED, HEAD, KEY = "32", "1;31", "33", "2", "1", "36"
 """What a terminal is told: SGR parameters (ECMA-48)."""
-_INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
+_INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED, "strong": HEAD}
+_INKS |= {"link-nvlink": GOOD, "link-pcie": KEY, "link-socket": WARN}
+_BARE = {"key bold": HEAD, "key": KEY}
+"""Headings, and commands to copy."""
 SIGNS = {mark.sign: _INKS[mark.ink] for mark in (*Severity, *Verdict)} | {SILENCED_SIGN: MUTED}
 """Sign -> its colour, the same as on the screens of the app."""
 WORDS = "healthy|slow|broken|cannot tell|notice|by design|silenced|low|high|no reference"
@@ -42,18 +46,23 @@ _PARTS = re.compile(
 )
 
 
+T = TypeVar("T")
+
+
 class Outlet(io.TextIOBase):
     """A stream of text in front of another one.
 
     Its methods raise BrokenPipeError when the reader has left, and Exit for any other OSError, such
     as that of a full disk; what follows then goes nowhere. Where `answers` is False, what is said
-    beside the answer passes through: a loss of it raises nothing.
+    beside the answer passes through: a loss of it raises nothing. `said`: whether anything was.
     """
 
     def __init__(self, stream: TextIO, *, answers: bool = True) -> None:
         self._stream = stream
         self._answers = answers
         self._coloured = shows_colour(stream)
+        self._thread = threading.get_ident()
+        self.said = False
         signs.fit(stream)
 
     @property
@@ -66,9 +75,27 @@ class Outlet(io.TextIOBase):
 
         Colour is added behind that, on a terminal that shows it.
         """
+        if self is sys.stdout and threading.get_ident() != self._thread:
+            # Answers come from one thread. The others ask drivers, whose bindings may print.
+            sys.stderr.write(text)
+            return len(text)
         shown = harmless(text)
         self._put(add_colour(shown) if self._coloured else shown)
         return len(text)
+
+    def line(self, spans: Sequence[tuple[str, str]]) -> None:
+        """Write a line of spans, each a text with the name of its ink, in colour on a terminal."""
+        if not self._coloured or not any(ink for _, ink in spans):
+            self.write("".join(text for text, _ in spans).rstrip() + "\n")
+            return
+        parts: list[list[str]] = []
+        for text, ink in spans:
+            if parts and (parts[-1][1] == ink or not text.strip()):
+                parts[-1][0] += text
+            else:
+                parts.append([text, ink])
+        shown = "".join(_inked(harmless(text), ink) for text, ink in parts)
+        self._put(shown.rstrip() + "\n")
 
     def document(self, text: str) -> None:
         """Write a document for programs: in UTF-8, whatever the encoding of the terminal."""
@@ -103,6 +130,7 @@ class Outlet(io.TextIOBase):
     def _put(self, text: str, encoding: str | None = None) -> None:
         # click writes "" to find out what kind of stream this is, and passes over every error.
         if text:
+            self.said = True
             with self._failing():
                 behind = getattr(self._stream, "buffer", None)
                 if behind is None:
@@ -213,6 +241,21 @@ def print_problem(text: str) -> None:
         sys.stderr.flush()
 
 
+def print_no_answer(code: int, why: str) -> None:
+    """Print a document where one was asked for, and nothing was printed that could be one."""
+    stream = sys.stdout
+    if isinstance(stream, Outlet) and not stream.said:
+        told = {"gputop": gputop.__version__, "exit_code": code, "why": clean(why, 600)}
+        with contextlib.suppress(OSError, Exit):
+            stream.document(json_text({"schema": "gputop.no-answer/1", **told}) + "\n")
+
+
+def print_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Print lines of spans for people."""
+    for line in lines:
+        _print(Outlet.line, sys.stdout, line)
+
+
 def print_document(text: str) -> None:
     """Write a document for programs on stdout."""
     _print(Outlet.document, sys.stdout, text)
@@ -223,7 +266,7 @@ def overwrite(text: str) -> None:
     _print(Outlet.overwrite, sys.stderr, text)
 
 
-def _print(how: Callable[[Outlet, str], None], stream: TextIO | None, text: str) -> None:
+def _print(how: Callable[[Outlet, T], None], stream: TextIO | None, text: T) -> None:
     if stream is not None:
         how(stream if isinstance(stream, Outlet) else Outlet(stream), text)
 
@@ -254,6 +297,14 @@ def _painted(found: re.Match[str]) -> str:
     return _in({"lead": HEAD, "problem": BAD}.get(kind, MUTED), text)
 
 
+def _inked(text: str, ink: str) -> str:
+    """A text in its ink; one without an ink has the colours of its signs and words."""
+    words = ink.split()
+    colour = next((_INKS[word] for word in words if word in _INKS), _BARE.get(ink, ""))
+    return _in(colour, text) if colour and text.strip() else add_colour(text) if not ink else text
+
+
 def _in(colour: str, text: str) -> str:
-    bare = text.lstrip(" ")
-    return f"{text[: len(text) - len(bare)]}\x1b[{colour}m{bare}\x1b[0m"
+    bare = text.strip(" ")
+    before, _, after = text.partition(bare)
+    return f"{before}\x1b[{colour}m{bare}\x1b[0m{after}"

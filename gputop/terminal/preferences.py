@@ -12,6 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
+from gputop.terminal.settings import SettingsFile, of_user
 from gputop.terminal.writing import write_whole
 from gputop.topology.model.characters import json_text
 
@@ -24,10 +25,14 @@ LONGEST = 200
 class Preferences:
     """Choices by name; whoever asks checks whether the value still means something."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """`path`: the file; None keeps the choices until the app ends."""
+    def __init__(self, path: Path | None = None, file: SettingsFile | None = None) -> None:
+        """`path`: where choices are kept; None keeps them until the app ends. `file`: settings."""
         self._path = path
         self._choices = {} if path is None else _read(path)
+        self.file = file or SettingsFile()
+        own = self.file.settings
+        self._set = {"start": own.start, "sort": own.order, "theme": own.theme}
+        """What the settings say, by the name of the choice; another choice ends with the app."""
 
     @classmethod
     def of_user(cls) -> Preferences:
@@ -35,16 +40,25 @@ class Preferences:
         with suppress(RuntimeError):
             folder = Path(platformdirs.user_state_path("gputop"))
             if folder.is_absolute():
-                return cls(folder / NAME)
-        return cls()
+                return cls(folder / NAME, of_user())
+        return cls(file=of_user())
 
     def get(self, name: str) -> str:
         """The choice of this name; "" where there is none."""
-        return self._choices.get(name, "")
+        return self._set.get(name) or self._choices.get(name, "")
+
+    @property
+    def as_shipped(self) -> bool:
+        """Whether the start is Node with its GPUs by number and the usual columns."""
+        start, columns = self.get("start"), self.file.settings.columns
+        return not (self.get("sort") or columns or start not in ("", "node"))
 
     def keep(self, name: str, value: str) -> None:
         """Remember a choice; "" forgets it."""
         if self.get(name) == value:
+            return
+        if self._set.get(name):
+            self._set[name] = value
             return
         self._choices.pop(name, None)
         if value:

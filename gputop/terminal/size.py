@@ -26,6 +26,11 @@ def forget_odd_sizes() -> None:
             del os.environ[name]
 
 
+def bounded(columns: int, lines: int) -> tuple[int, int]:
+    """A size that a window reports: of a larger one only the corner is drawn."""
+    return min(columns, WIDEST), min(lines, HIGHEST)
+
+
 def text_width(widest: int = WIDEST) -> int:
     """Columns for text on stdout: the terminal's, at most `widest`; 80 where it is none."""
     columns = terminal_width()

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import sys
+import time
 from pathlib import Path
 
 from gputop.exits import CANNOT_TELL, USAGE
@@ -17,6 +18,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 LINK = "it is a symbolic link; name the file to which it leads"
 _DESCRIPTOR = re.compile(r"/dev/(?:(stdin|stdout|stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
 _STREAMS = ("stdin", "stdout", "stderr")
+_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+READER_SECONDS = 10.0
+"""For so long a named pipe is waited for; without a reader the kernel would wait for ever."""
 
 
 def write_whole(
@@ -109,14 +113,31 @@ def _descriptor(path: Path) -> int | None:
 
 def _write_into(path: Path, data: bytes, before: os.stat_result) -> None:
     """Write to what is there, if it still is what was looked at."""
-    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags), "wb") as file:
+    open_ = _open_pipe if stat.S_ISFIFO(before.st_mode) else os.open
+    with os.fdopen(open_(path, _FLAGS), "wb") as file:
         now = os.fstat(file.fileno())
         if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
             raise FileExistsError(errno.EEXIST, "another file came into its place", str(path))
         if stat.S_ISREG(now.st_mode):
             os.ftruncate(file.fileno(), 0)
         file.write(data)
+
+
+def _open_pipe(path: Path, flags: int) -> int:
+    """Open a named pipe, to which somebody has to listen within READER_SECONDS."""
+    give_up = time.monotonic() + READER_SECONDS
+    while True:
+        try:
+            handle = os.open(path, flags | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > give_up:
+                raise OSError(errno.ENXIO, "nobody reads this pipe", str(path)) from error
+            time.sleep(0.05)
+        else:
+            os.set_blocking(handle, True)
+            return handle
 
 
 def _found(path: Path) -> os.stat_result | None:

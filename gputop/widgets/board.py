@@ -105,7 +105,9 @@ class Board(ScrollView, KeptLines):
                 start, end = _difference(before, after)
                 if end is None and after is not None:
                     widths[index : index + 1] = (width_of(after),)
-                changed += self._cells_seen(index, start, end)
+                # The mark lies over the whole line, whatever part of its text differs.
+                seen = (0, None) if index in moved else (start, end)
+                changed += self._cells_seen(index, *seen)
             elif index in moved:
                 changed += self._cells_seen(index, 0, None)
         if changed:

@@ -176,8 +176,8 @@ def pcie_traffic(row: Row, width: int) -> Line:
     """Bytes sent and received over PCIe, GB/s."""
     reading = row.reading
     if reading is None:
-        return _traffic(None, None, width, row)
-    return _traffic(reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second, width, row)
+        return traffic(None, None, width, row)
+    return traffic(reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second, width, row)
 
 
 def pcie(row: Row, width: int) -> Line:
@@ -227,17 +227,19 @@ def _now_of_max(now: int | None, most: int | None) -> str:
     return f"{now}/{most}"
 
 
-def _traffic(tx: float | None, rx: float | None, width: int, row: Row) -> Line:
+def traffic(tx: float | None, rx: float | None, width: int, row: Row) -> Line:
+    """What goes out and comes in, GB/s."""
     if tx is None and rx is None:
         return ((right(UNKNOWN, width), "muted"),)
-    sent, received = (UNKNOWN if rate is None else _rate(rate / 1e9) for rate in (tx, rx))
-    half = width // 2
+    sent, received = (UNKNOWN if way is None else rate(way / 1e9) for way in (tx, rx))
+    half = (width + 1) // 2
     busy = (tx or 0) + (rx or 0) > 1e7
     text = left(f"↑{sent}", half) + left(f"↓{received}", width - half)
     return ((text, "" if busy and not row.stale else "muted"),)
 
 
-def _rate(gbs: float) -> str:
+def rate(gbs: float) -> str:
+    """A rate in GB/s; 0 where it rounds to nothing."""
     return "0" if gbs < 0.005 else figure(gbs)
 
 

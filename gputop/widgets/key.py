@@ -23,6 +23,10 @@ _WRITTEN = {
 """Textual's name of a key -> what a person reads."""
 
 
+def _written(name: str) -> str:
+    return _WRITTEN.get(name, name)
+
+
 class Key(NamedTuple):
     """One key, or several for the same action, and all that is said about it anywhere.
 
@@ -47,22 +51,23 @@ class Key(NamedTuple):
     """Its title in the palette; "" keeps it out of the palette."""
     about: str = ""
     """What the palette says about it; the key is added in brackets."""
+    beside: bool = False
+    """Whether its help stands in the row of the one before it."""
 
     @property
     def name(self) -> str:
         """The first key as a person reads it."""
-        first = self.key.split(",")[0]
-        return _WRITTEN.get(first, first)
+        return _written(self.key.split(",")[0])
 
     @property
-    def help_row(self) -> tuple[str, str]:
-        """What the help says: keys, meaning."""
-        return self.written or self.name, self.help
+    def names(self) -> list[str]:
+        """What the help writes before its meaning, each key by itself."""
+        return (self.written or self.name).split("  ")
 
 
-def note(where: str, meaning: str) -> Key:
+def note(where: str, meaning: str, *, beside: bool = False) -> Key:
     """A row of the help that explains a sign or a key of Textual's own."""
-    return Key("", "", help=meaning, written=where)
+    return Key("", "", help=meaning, written=where, beside=beside)
 
 
 def select_keys(meaning: str, written: str = "↑ ↓  Home End") -> tuple[Key, ...]:
@@ -80,7 +85,7 @@ def scroll_keys(action: str, lines: int, meaning: str, label: str = "") -> tuple
     down = f"{action}({lines})"
     return (
         Key("pageup", f"{action}(-{lines})"),
-        Key("pagedown,space", down, label, help=meaning, written="PgUp PgDn"),
+        Key("pagedown", down, label, help=meaning, written="PgUp PgDn"),
     )
 
 
@@ -89,9 +94,20 @@ def bindings(keys: Iterable[Key]) -> list[BindingType]:
     return [Binding(key.key, key.action, show=False) for key in keys if key.key]
 
 
-def help_rows(keys: Iterable[Key]) -> list[tuple[str, str]]:
-    """The rows of the help: keys, meaning."""
-    return [key.help_row for key in keys if key.help]
+def help_rows(keys: Iterable[Key], own: Iterable[Key] = ()) -> list[tuple[str, str]]:
+    """The rows of the help: keys, meaning; without what means something else in `own`."""
+    taken = {name for key in own for name in (*key.names, *map(_written, key.key.split(",")))}
+    rows: list[tuple[str, str]] = []
+    led = False
+    for key in (key for key in keys if key.help):
+        names = "  ".join(name for name in key.names if name not in taken)
+        if names and led and key.beside:
+            before, meaning = rows.pop()
+            rows.append((f"{before}  {names}", f"{meaning}; {key.help}"))
+        elif names:
+            rows.append((names, key.help))
+        led = bool(names)
+    return rows
 
 
 def commands(

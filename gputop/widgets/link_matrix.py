@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
+
+from textual import events
+from textual.message import Message
 
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendors import AMD
 from gputop.topology.model.machine import PciKind
+from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import short_address
 from gputop.widgets.spans import Grid, Line, centre, left, width_of
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
-    from gputop.topology.wiring.relations import RelationMatrix
+    from gputop.topology.wiring.relations import MatrixRow, RelationMatrix
 
 LINKS = "Links"
+NO_SIGN = (" ", "")
 READING: tuple[Line, ...] = (((" reading the wiring…", "muted"),),)
 
 
@@ -63,41 +68,85 @@ def matrix_lines(
     """
     if matrix is None:
         return READING
-    label = label_width(matrix)
-    width = cell_width(matrix) - 1
     show_cpus = any(row.cpu_affinity or row.numa_affinity for row in matrix.rows)
-    head: list[tuple[str, str]] = [(" " * label, "")]
-    for row in matrix.rows:
-        ink = "strong" if row.address == selected else "muted"
-        name, (sign, loud) = short_address(row.label), (signs or {}).get(row.address, (" ", ""))
-        head += [(centre(name, width), ink), (sign, loud)]
-    if show_cpus:
-        head.append((" NUMA  CPUs near", "muted"))
-    lines: list[Line] = [tuple(head)]
+    lines = [_head(matrix, selected, signs or {}, show_cpus)]
     fewer = _fewer(matrix)
     for row in matrix.rows:
-        here = row.address == selected
-        name, (sign, loud) = short_address(row.label), (signs or {}).get(row.address, (" ", ""))
-        spans = [
-            ("›" if here else " ", "key bold"),
-            (name, "strong" if here else "muted"),
-            (sign.ljust(label - 1 - len(name)), loud),
-        ]
-        for cell in row.cells:
-            ink = "bad" if cell.code in fewer else relation_ink(cell.code)
-            spans.append(
-                (centre(clean(cell.code, 8), width) + " ", ink + (" bold" if here else ""))
-            )
+        sign = (signs or {}).get(row.address, NO_SIGN)
+        lines.append(_row(matrix, row, row.address == selected, sign, fewer))
         if show_cpus and row.kind is PciKind.GPU:
-            spans.append((f" {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
-            spans.append((clean(row.cpu_affinity or "–", 60), "muted"))
-        lines.append(tuple(spans))
+            lines[-1] = (*lines[-1], *_cpus(row))
     lines += _nics(matrix, room or width_of(lines[0]))
     wide = max(map(width_of, lines))
     if wide > room > 0:
-        rest = wide - width_of(lines[0]) + (room - wide) % (width + 1)
+        rest = wide - width_of(lines[0]) + (room - wide) % cell_width(matrix)
         lines[0] = (*lines[0], (" " * rest, ""))
     return tuple(lines)
+
+
+def _head(
+    matrix: RelationMatrix,
+    selected: str | None,
+    signs: Mapping[str, tuple[str, str]],
+    show_cpus: bool,
+) -> Line:
+    """The names of the columns, each with its sign."""
+    head: list[tuple[str, str]] = [(" " * label_width(matrix), "")]
+    for row in matrix.rows:
+        ink = "strong" if row.address == selected else "muted"
+        name = centre(short_address(row.label), cell_width(matrix) - 1)
+        head += [(name, ink), signs.get(row.address, NO_SIGN)]
+    return (*head, (" NUMA  CPUs near", "muted")) if show_cpus else tuple(head)
+
+
+def _row(
+    matrix: RelationMatrix,
+    row: MatrixRow,
+    here: bool,
+    sign: tuple[str, str],
+    fewer: Collection[str],
+) -> Line:
+    """The relations of one device; `here`: it is the selected one."""
+    name, width = short_address(row.label), cell_width(matrix) - 1
+    spans = [
+        ("›" if here else " ", "key bold"),
+        (name, "strong" if here else "muted"),
+        (sign[0].ljust(label_width(matrix) - 1 - len(name)), sign[1]),
+    ]
+    for cell in row.cells:
+        ink = "bad" if cell.code in fewer else relation_ink(cell.code)
+        spans.append((centre(clean(cell.code, 8), width) + " ", ink + (" bold" if here else "")))
+    return tuple(spans)
+
+
+def _cpus(row: MatrixRow) -> Line:
+    """NUMA node and CPUs of a GPU."""
+    numa = left(clean(row.numa_affinity or "–", 20), 4)
+    return ((f" {numa}  ", ""), (clean(row.cpu_affinity or "–", 60), "muted"))
+
+
+class LinkMatrix(Board):
+    """The lines of the matrix; a click gives the two devices of a cell."""
+
+    matrix: RelationMatrix | None = None
+
+    class CellClicked(Message):
+        """The cell of two devices was clicked."""
+
+        def __init__(self, devices: tuple[str, str]) -> None:
+            super().__init__()
+            self.devices = devices
+
+    def on_click(self, event: events.Click) -> None:
+        """Give the devices under the mouse."""
+        at, matrix = event.get_content_offset(self), self.matrix
+        if at is None or matrix is None or self.grid is None:
+            return
+        rows = [row.address for row in matrix.rows]
+        row = self.line_at(at.y) - 1
+        column = (self.column_at(at.x) - label_width(matrix)) // cell_width(matrix)
+        if 0 <= row < len(rows) and 0 <= column < len(rows) and row != column:
+            self.post_message(self.CellClicked((rows[row], rows[column])))
 
 
 def _fewer(matrix: RelationMatrix) -> frozenset[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SELF = "·"
 HEATS = (0.25, 0.5, 0.7, 0.85, 0.95)
-"""Shares from which a cell gets the next brighter heat: the last tenth tells pairs apart."""
+"""Shares below which a cell gets the next brighter heat: colour is for what falls behind."""
 TOPOLOGY, LIBRARY, MEASURED = "Topology", "{library}", "Measured"
 """The groups of measures, as templates of Words."""
 
@@ -26,6 +26,7 @@ class Value(msgspec.Struct, frozen=True):
     number: float | None = None
     word: str = ""
     ink: str = ""
+    """Of a word, or of a number that was judged; another number has the ink of its heat."""
 
 
 Pair = tuple[str, str]
@@ -39,6 +40,10 @@ class Measure(msgspec.Struct, frozen=True):
     unit: str
     """Unit or alphabet, as the caption says it."""
     values: Callable[[Report, tuple[str, ...]], dict[Pair, Value]]
+    more: tuple[Callable[[Report, tuple[str, ...]], dict[Pair, Value]], ...] = ()
+    """What stands beneath each value where a cell has room for three lines."""
+    more_told: str = ""
+    """What these are, as the caption says it."""
     less_is_better: bool = False
     nics: bool = False
     """Whether NICs have rows and columns too."""
@@ -83,8 +88,9 @@ def measured(
 def heats(
     values: dict[Pair, Value], less_is_better: bool, healthy: Mapping[Pair, float] | None = None
 ) -> dict[Pair, str]:
-    """The ground of every number: its share of what is healthy for the pair, and of its peers.
+    """The ink of every number: that of its verdict, so that a sick pair is never the calmer one.
 
+    Without a verdict its ground is its share of what is healthy for the pair, and of its peers.
     Peers are the pairs with the same healthy figure; where it is not known, all pairs.
     """
     best: dict[float | None, float] = {}
@@ -98,9 +104,12 @@ def heats(
     for pair, value in values.items():
         if value.number is None:
             continue
+        if value.ink:
+            inks[pair] = value.ink
+            continue
         marks = [mark for mark in (known.get(pair), best[known.get(pair)]) if mark is not None]
         share = min(_share(value.number, mark, less_is_better) for mark in marks)
-        inks[pair] = f"heat-{sum(share >= step for step in HEATS)}"
+        inks[pair] = f"heat-{sum(share < step for step in HEATS)}"
     return inks
 
 

@@ -27,7 +27,7 @@ from gputop.widgets.measure import (
     pairs_of,
 )
 from gputop.widgets.meters import verdict_of
-from gputop.widgets.nccl_measures import logged, nccl_path, transport
+from gputop.widgets.nccl_measures import logged, nccl_path, taken_gbs, transport
 
 if TYPE_CHECKING:
     from gputop.probes.protocol.quantity import OnPairs, Quantity
@@ -96,21 +96,22 @@ def _number(value: float | None) -> Value:
 def measured_cells(
     quantity: str, variant: str | None = None, *, signs: bool = False
 ) -> Callable[[Report, tuple[str, ...]], dict[Pair, Value]]:
-    """A function that gives the cells of a measured quantity; `signs`: with the verdict's sign."""
+    """A function that gives the cells of a measured quantity.
+
+    `signs`: each figure with the sign of its verdict; a sick one has it anyway.
+    """
 
     def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
         found = measured(report.snapshot, quantity, variant)
         access = measured(report.snapshot, p2p.ACCESS.key)
-        known = judged(report) if signs and found else None
+        known = judged(report) if found else None
         cells: dict[Pair, Value] = {}
         for pair in pairs_of(addresses):
             figures = found.get(pair)
             # Speed of data that did not arrive whole is no speed.
             if figures is not None and figures.value is not None and not figures.wrong:
-                word = figure(figures.value)
-                if known is not None:
-                    word = _signed(word, known.of(figures))
-                cells[pair] = Value(number=figures.value, word=word)
+                judgement = None if known is None else known.of(figures)
+                cells[pair] = _judged(figures.value, figure(figures.value), judgement, signs=signs)
             elif figures is not None and figures.verdict:
                 cells[pair] = _word(figures.verdict)
             elif pair in access and access[pair].verdict is DataVerdict.NOT_GRANTED:
@@ -143,11 +144,14 @@ def _word(verdict: str) -> Value:
     return Value(word=word, ink=ink)
 
 
-def _signed(word: str, judgement: Judgement | None) -> str:
-    """A figure with the sign of its verdict; without a reference it has none."""
+def _judged(number: float, word: str, judgement: Judgement | None, *, signs: bool = True) -> Value:
+    """A figure with its verdict; without a reference it has no sign."""
     if judgement is None or judgement.verdict is FigureVerdict.NO_REFERENCE:
-        return word
-    return f"{word} {verdict_of(judgement)[0]}"
+        return Value(number=number, word=word)
+    sign, _, ink = verdict_of(judgement)
+    if judgement.verdict is FigureVerdict.HEALTHY:
+        return Value(number=number, word=f"{word} {sign}" if signs else word, ink="heat-0 good")
+    return Value(number=number, word=f"{word} {sign}", ink=f"{ink} reverse")
 
 
 def _healthy_share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
@@ -162,7 +166,7 @@ def _healthy_share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Val
         cells[pair] = (
             _number(None)
             if share is None
-            else Value(number=100 * share, word=_signed(f"{100 * share:.0f}", judgement))
+            else _judged(100 * share, f"{100 * share:.0f}", judgement)
         )
     return cells
 
@@ -222,6 +226,8 @@ _NOT_MEASURED = (
         "Transport",
         "what {libraries} will use, predicted for the variables that are set",
         transport,
+        more=(nccl_path, taken_gbs),
+        more_told=" · beneath: path, GB/s of the way",
         about="nccl",
         group=LIBRARY,
     ),

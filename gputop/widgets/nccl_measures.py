@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
+from gputop.topology.explain.pair_summary import link_gbs, ways_of
+from gputop.topology.model.units import figure
 from gputop.widgets.measure import Pair, Value, measured, pairs_of
 
 if TYPE_CHECKING:
@@ -66,12 +68,19 @@ def transport(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     return _filled(report, addresses, found)
 
 
+def taken_gbs(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    """Payload rate of the way that the library takes, one way; a dash where it is not known."""
+    rates = {pair: link_gbs(ways_of(report.node, *pair)) for pair in pairs_of(addresses)}
+    found = {pair: Value(word=figure(rate)) for pair, rate in rates.items()}
+    return found if report.node.decided else {}
+
+
 def logged(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     """What NCCL or RCCL logged, with a sign: = as predicted, ≠ not."""
     decided = _decided(report, addresses)
     found: dict[Pair, Value] = {}
-    for pair, figure in measured(report.snapshot, "transport").items():
-        labels = (figure.verdict or "").split(" and ")
+    for pair, run in measured(report.snapshot, "transport").items():
+        labels = (run.verdict or "").split(" and ")
         word = clean(labels[0].partition("/")[0], 8)
         expected = decided.get(pair)
         if expected is None:

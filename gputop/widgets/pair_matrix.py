@@ -44,6 +44,16 @@ def _named(label: str) -> str:
     return clean(label.removeprefix("0000:").removesuffix(".0"))
 
 
+def _cell(pair: Pair, value: Value | None, heat: str | None) -> tuple[str, str]:
+    """What stands in a cell, and its ink."""
+    text = SELF if pair[0] == pair[1] else "…" if value is None else value.word
+    return text, heat or (value.ink if value else "muted")
+
+
+def _told(value: Value | None) -> str:
+    return "" if value is None else value.word
+
+
 class PairMatrix(Board):
     """A heat map with a cursor; it follows a pair of devices, not a place."""
 
@@ -97,47 +107,62 @@ class PairMatrix(Board):
         `healthy`: what a healthy pair gives, for the heat of the cells.
         """
         self._devices = devices(report, measure)
-        values = measure.values(report, tuple(address for _, address in self._devices))
+        addresses = tuple(address for _, address in self._devices)
+        values = measure.values(report, addresses)
         relayed = any(value.word == RELAYED for value in values.values())
         self.legend = f" · {RELAYED}: P2P by way of another GPU" if relayed else ""
-        inks = heats(values, measure.less_is_better, healthy)
         room = max((self.room(len(self._devices) + 1) or 80) - LABEL, 0)
         self._cell_width = _cell_width(self._devices, values, room)
-        tall = self.size.height > 3 * len(self._devices) and room >= 9 * len(self._devices)
+        tall = self.size.height > 3 * len(self._devices) and room >= 7 * len(self._devices)
         self._cell_height = 3 if tall else 1
+        facts = [values, *(more(report, addresses) for more in measure.more if tall)]
+        if len(facts) > 1:
+            self.legend += measure.more_told
         row, column = self.places
         if len(self._devices) > 1:
             self.pair = (self._devices[row][1], self._devices[column][1])
-        marks = [None if shown is None else shown.mark(address) for _, address in self._devices]
+        marks = [None if shown is None else shown.mark(address) for address in addresses]
+        inks = heats(values, measure.less_is_better, healthy)
         lines: list[Line] = [self._head(column, marks)]
-        for index, (label, src) in enumerate(self._devices):
-            name = f"{'›' if index == row else ' '}{label}"
-            sign, sign_ink = marks[index] or ("", "")
-            spans = [
-                (
-                    left(name, min(len(name), LABEL - len(sign))),
-                    "strong" if index == row else "muted",
-                ),
-                (left(sign, max(LABEL - len(name), len(sign))), sign_ink),
-            ]
-            padding = [(" " * LABEL, "")]
-            for place, (_, dst) in enumerate(self._devices):
-                value = values.get((src, dst))
-                text = SELF if src == dst else "…" if value is None else value.word
-                if (index, place) == (row, column):
-                    text = f"[{text}]"
-                ink = inks.get((src, dst))
-                padding.append((" " * self._cell_width, ink or ""))
-                spans.append(
-                    (centre(text, self._cell_width), ink or (value.ink if value else "muted"))
-                )
-            around = (tuple(padding),) * (self._cell_height // 2)
-            lines += [*around, tuple(spans), *around]
+        for index in range(len(self._devices)):
+            lines += self._row(index, marks[index], facts, inks)
         count = len(self._devices)
         self.grid = Grid(
             len(lines), tuple(LABEL + self._cell_width * number for number in range(count + 1))
         )
         self.show(lines, self._cells(row, column) if len(self._devices) > 1 else ())
+
+    def _row(
+        self,
+        index: int,
+        mark: tuple[str, str] | None,
+        facts: Sequence[Mapping[Pair, Value]],
+        inks: Mapping[Pair, str],
+    ) -> list[Line]:
+        """The lines of one source: its facts, or the only one amid what a tall cell leaves."""
+        picked, first = index == self.places[0], facts[0]
+        label, src = self._devices[index]
+        name, (sign, sign_ink) = f"{'›' if picked else ' '}{label}", mark or ("", "")
+        head = (
+            (left(name, min(len(name), LABEL - len(sign))), "strong" if picked else "muted"),
+            (left(sign, max(LABEL - len(name), len(sign))), sign_ink),
+        )
+        pairs = [(src, dst) for _, dst in self._devices]
+        cells = []
+        for place, pair in enumerate(pairs):
+            text, ink = _cell(pair, first.get(pair), inks.get(pair))
+            chosen = picked and place == self.places[1]
+            cells.append((centre(f"[{text}]" if chosen else text, self._cell_width), ink))
+        blank = (" " * LABEL, "")
+        if len(facts) > 1:
+            beneath = [
+                tuple((centre(_told(fact.get(pair)), self._cell_width), "muted") for pair in pairs)
+                for fact in facts[1:]
+            ]
+            return [(*head, *cells), *((blank, *line) for line in beneath)]
+        ground = tuple((" " * self._cell_width, inks.get(pair, "")) for pair in pairs)
+        around = [(blank, *ground)] * (self._cell_height // 2)
+        return [*around, (*head, *cells), *around]
 
     def _head(self, column: int, marks: Sequence[tuple[str, str] | None]) -> Line:
         head = [(left("↓ to →", LABEL), "muted")]

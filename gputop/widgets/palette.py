@@ -11,7 +11,7 @@ from textual.system_commands import SystemCommandsProvider
 
 from gputop.widgets.quick_keys import ClosesOnce
 
-PLACEHOLDER = "command, GPU, NIC, pair, variable, finding, demo"
+PLACEHOLDER = "GPU, pair, finding, process, command, word, variable, demo"
 
 
 class Palette(CommandPalette, ClosesOnce[None]):
@@ -21,8 +21,8 @@ class Palette(CommandPalette, ClosesOnce[None]):
     """
 
     def __init__(self, *providers: type[Provider]) -> None:
-        """`providers`: what is found besides the commands of the app."""
-        super().__init__((SystemCommandsProvider, *providers), placeholder=PLACEHOLDER)
+        """`providers`: what is found; the commands of the app where there are none."""
+        super().__init__(providers or (SystemCommandsProvider,), placeholder=PLACEHOLDER)
 
     def _action_command_list(self, action: str) -> None:
         # While one letter follows the other the list has fewer commands than its cursor believes.

@@ -23,6 +23,7 @@ from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.quick_keys import ClosesOnce
 from gputop.widgets.spans import Line, left, wrapped
+from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
     from gputop.live.host import AppHost
@@ -143,7 +144,8 @@ class WhyPanel(Panel):
 class HelpPanel(Panel):
     """The keys of a screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "glossary", show=False)]
+    HINT = "? what the words mean · Esc closes"
 
     def __init__(
         self,
@@ -151,21 +153,25 @@ class HelpPanel(Panel):
         own: Sequence[tuple[str, str]],
         common: Sequence[tuple[str, str]],
         host: AppHost,
+        glossary: Callable[[], Page] | None = None,
     ) -> None:
         super().__init__(f"Keys · {title}", host)
-        self._own, self._common = own, common
+        self._own, self._common, self._glossary = own, common, glossary
+        if glossary is None:
+            self.HINT = Panel.HINT
+
+    def action_glossary(self) -> None:
+        """Show what the words mean instead."""
+        app, glossary = self.app, self._glossary
+        self.dismiss(None)
+        if glossary is not None:
+            app.push_screen(WhyPanel(glossary(), self.host))
 
     def lines(self, width: int) -> Sequence[Line]:
-        """Two columns: key, meaning; what a key does on this screen alone goes before the rest."""
-        taken = {key for keys, _ in self._own for key in keys.split("  ")}
-        common = [
-            ("  ".join(rest), meaning)
-            for keys, meaning in self._common
-            if (rest := [key for key in keys.split("  ") if key not in taken])
-        ]
-        column = 2 + max(len(keys) for keys, _ in (*self._own, *common))
+        """Two columns: key, meaning; what only this screen has goes before the rest."""
+        column = 2 + max(len(keys) for keys, _ in (*self._own, *self._common))
         lines: list[Line] = []
-        for keys in (self._own, common):
+        for keys in (self._own, self._common):
             if lines and keys:
                 lines.append(())
             for key, meaning in keys:
@@ -196,6 +202,7 @@ class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
     """A list to choose from; gives the chosen id, or None."""
 
     AUTO_FOCUS = "OptionList"
+    HINT = "Enter chooses · Esc closes"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", show=False)]
 
     def __init__(
@@ -219,7 +226,7 @@ class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
         """A frame around the list."""
         with Container(id="frame") as frame:
             frame.border_title = Content(self._heading)
-            frame.border_subtitle = Content("Enter chooses · Esc closes")
+            frame.border_subtitle = Content(self.HINT)
             # Content, never a string: a string would be read as markup.
             yield OptionList(*(Content(clean(label)) for _, label in self._options), markup=False)
 
@@ -241,3 +248,83 @@ class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
     def action_close(self) -> None:
         """Choose nothing."""
         self.dismiss(None)
+
+
+class DockedChoicePanel(ChoicePanel):
+    """A narrow list at the right of a screen that stays as it is and shows what is chosen."""
+
+    HINT = "Enter keeps · Esc"
+
+
+class TypedChoicePanel(ChoicePanel):
+    """A list to choose from that follows what is typed above it.
+
+    An option that ends with "=" is continued in the line and not chosen yet.
+    """
+
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+        Binding("pageup", "step(-8)", show=False),
+        Binding("pagedown", "step(8)", show=False),
+    ]
+
+    def __init__(
+        self, heading: str, offers: Callable[[str], Sequence[tuple[str, str]]], placeholder: str
+    ) -> None:
+        """`offers`: the options for what is typed, each with its label."""
+        super().__init__(heading, offers(""))
+        self._offers, self._placeholder = offers, placeholder
+
+    def compose(self) -> ComposeResult:
+        """A frame around the line and the list."""
+        with Container(id="frame") as frame:
+            frame.border_title = Content(self._heading)
+            frame.border_subtitle = Content("↑ ↓ Enter chooses · Esc closes")
+            line = TypedLine(placeholder=self._placeholder)
+            line.cursor_blink = False
+            yield line
+            yield OptionList(markup=False)
+
+    def on_mount(self) -> None:
+        """Offer what is usual."""
+        self._offer("")
+
+    def on_input_changed(self, event: TypedLine.Changed) -> None:
+        """Offer what goes with the letters."""
+        event.stop()
+        self._offer(event.value)
+
+    def _offer(self, typed: str) -> None:
+        self._options = self._offers(typed)
+        found = self.query_one(OptionList)
+        found.clear_options()
+        found.add_options([Content(clean(label)) for _, label in self._options])
+        found.highlighted = 0 if self._options else None
+
+    def on_input_submitted(self, event: TypedLine.Submitted) -> None:
+        """Take the option under the cursor."""
+        event.stop()
+        place = self.query_one(OptionList).highlighted
+        if place is not None:
+            self._take(self._options[place][0])
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the option that was clicked."""
+        event.prevent_default()
+        self._take(self._options[event.option_index][0])
+
+    def _take(self, option: str) -> None:
+        if not option.endswith("="):
+            self.dismiss(option)
+            return
+        line = self.query_one(TypedLine)
+        line.value, line.cursor_position = option, len(option)
+        line.focus()
+
+    def action_step(self, lines: int) -> None:
+        """Move the cursor of the list."""
+        found, last = self.query_one(OptionList), len(self._options) - 1
+        if found.highlighted is not None:
+            found.highlighted = min(max(found.highlighted + lines, 0), last)

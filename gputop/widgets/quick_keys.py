@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TypeVar
 
 from textual import events
 from textual.app import App
 from textual.await_complete import AwaitComplete
+from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.widgets import Input
@@ -16,8 +18,16 @@ from gputop.terminal.painting.driver import Painting, painting
 T = TypeVar("T")
 
 
+AGAIN_SECONDS = 1.0
+"""So long a line or a panel may take to close: a second Ctrl+C meanwhile leaves the app."""
+
+
 class QuickKeysApp(App[T]):
     """Gives what is typed to the line that was opened for it."""
+
+    _panel_closed = 0.0
+    _told_to_close = 0, 0.0
+    """The line or panel that Ctrl+C was to close last, and when."""
 
     def get_driver_class(self) -> type[Driver]:
         """Send a slow line only the cells that changed."""
@@ -32,11 +42,16 @@ class QuickKeysApp(App[T]):
         """
         if event.key == "ctrl+l":
             self.action_repaint()
-        if event.key == "ctrl+c" and self.screen.is_modal:
-            self.simulate_key("escape")
+        if event.key == "ctrl+c":
+            self._close_panel()
         if isinstance(self.focused, Input) and event.is_printable and event.character:
             event.stop().prevent_default()
             self.focused.insert_text_at_cursor(event.character)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Let nothing end badly that ends already: screens go before some of them were there."""
+        if not (self._exit and isinstance(error, NoMatches)):
+            super()._handle_exception(error)
 
     def action_repaint(self) -> None:
         """Draw everything again: another program wrote to the terminal."""
@@ -50,10 +65,26 @@ class QuickKeysApp(App[T]):
 
         Textual asks this only where no text is selected, which it copies.
         """
-        if isinstance(self.focused, Input):
+        if isinstance(self.focused, Input) and self._closes(self.focused):
             self.call_next(self.run_action, "step_back")
         else:
             self.exit()
+
+    def _close_panel(self) -> None:
+        """Close the panel in sight; leave where one closes already, or is gone just now."""
+        now = time.monotonic()
+        if self.screen.is_modal and self._closes(self.screen):
+            self._panel_closed = now
+            self.simulate_key("escape")
+        elif self.screen.is_modal or now - self._panel_closed < AGAIN_SECONDS:
+            self.exit()
+
+    def _closes(self, inner: object) -> bool:
+        """Whether Ctrl+C is to close it; not where it closes already, and would eat the key."""
+        before, since = self._told_to_close
+        now = time.monotonic()
+        self._told_to_close = id(inner), now
+        return before != id(inner) or now - since > AGAIN_SECONDS
 
 
 class ClosesOnce(Screen[T]):
@@ -62,8 +93,17 @@ class ClosesOnce(Screen[T]):
     It stands last among the bases of a class: Textual takes the style of a widget from the first.
     """
 
+    async def on_event(self, event: events.Event) -> None:
+        """Do not begin what was taken away before it was there: its parts are gone."""
+        if not isinstance(event, events.Mount) or self in self.app.screen_stack:
+            await super().on_event(event)
+
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close the panel, unless another screen is shown already."""
         if self.app.screen is not self:
+            return AwaitComplete()
+        if not self.is_mounted:
+            # Taken away before it is there, it would miss its own parts.
+            self.call_later(self.dismiss, result)
             return AwaitComplete()
         return super().dismiss(result)

@@ -101,6 +101,11 @@ def _cut(text: str, width: int) -> str:
     return "" if width < 1 else set_cell_size(text, width - 1) + "…"
 
 
+def heads(*titles: str) -> Line:
+    """The titles of columns, a span for each, as wide as its cells."""
+    return tuple((title, "muted") for title in titles)
+
+
 def joined(parts: Iterable[Line], separator: Span) -> Line:
     """Lines one after the other with a span between them; empty ones are left out."""
     out: list[Span] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gputop.probes.protocol.status import Status
@@ -11,7 +13,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.units import seconds
 from gputop.topology.sources import MAKERS
-from gputop.widgets.spans import EMPTY, Line, cut, width_of
+from gputop.widgets.spans import EMPTY, Line, Span, cut, width_of
 
 if TYPE_CHECKING:
     from gputop.measuring.state import SuiteState
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 
-INVENTED = "invented figures "
-"""What has to stay in sight beside the tabs of a demo."""
-PROBED = "probes simulated "
-"""The same once its probes ran; no longer, for the tabs leave just that room."""
+INVENTED, PROBED = "invented figures ", "probes simulated "
+"""What is said beside the tabs of a demo, before its probes ran and after; the tabs leave room for
+it, or at least for its first or last word, which stays in sight."""
+LEAST = len("simulated ")
+NO_SIGNS: Mapping[str, Span] = MappingProxyType({})
 NUMBERS = "1234567890"
 """The tenth screen has 0; those behind it have their tab, the palette and the mouse."""
 
@@ -33,36 +36,46 @@ def number_key(place: int) -> str:
     return NUMBERS[place] if place < len(NUMBERS) else ""
 
 
-def tabs(names: Sequence[str], shown: str, width: int = 1000) -> Line:
+def tabs(
+    names: Sequence[str], shown: str, width: int = 1000, signs: Mapping[str, Span] = NO_SIGNS
+) -> Line:
     """Names of the screens with their number keys; the shown one stands out.
 
-    They leave room for a word on where the figures come from: first the blanks go, then the ends
-    of the names.
+    `signs`: what stands behind some names, so that one sees where to look. The tabs leave room for
+    a word on where the figures come from: first the blanks go, and only at last the ends of names.
     """
-    room = width - len(INVENTED)
     titles = [name.capitalize() for name in names]
-    wide = ((" gputop ", "strong"), (" ", ""), *_tabs(names, titles, shown, " "))
-    if width_of(wide) <= room:
-        return wide
-    narrow = _tabs(names, titles, shown, "")
-    for whole, letters in ((True, 4), (False, 4), (False, 3)):
-        if width_of(narrow) <= room:
-            break
-        short = [
-            title if whole and name == shown else title[:letters]
-            for name, title in zip(names, titles, strict=True)
-        ]
-        narrow = _tabs(names, short, shown, "")
-    return cut(narrow, width)
+    short = [
+        title if name == shown else title[:4] for name, title in zip(names, titles, strict=True)
+    ]
+    wide = ((" gputop ", "strong"), (" ", ""), *_tabs(names, titles, shown, " ", " ", signs))
+    tries = (
+        (wide, len(INVENTED)),
+        *((_tabs(names, titles, shown, "", gap, signs), LEAST) for gap in (" ", "")),
+        (_tabs(names, short, shown, "", "", signs), LEAST),
+    )
+    fitting = (line for line, need in tries if width_of(line) + need <= width)
+    last = _tabs(names, [title[:3] for title in titles], shown, "", "", signs)
+    return next(fitting, cut(last, width))
 
 
-def _tabs(names: Sequence[str], titles: Sequence[str], shown: str, lead: str) -> Line:
+def _tabs(
+    names: Sequence[str],
+    titles: Sequence[str],
+    shown: str,
+    lead: str,
+    gap: str,
+    signs: Mapping[str, Span],
+) -> Line:
     spans: list[tuple[str, str]] = []
     for place, (name, title) in enumerate(zip(names, titles, strict=True)):
         action = f"@screen('{name}')"
-        spans.append((f"{lead}{number_key(place)} ", f"key bold {action}"))
+        spans.append((f"{lead}{number_key(place)}{gap}", f"key bold {action}"))
         here = "strong underline" if name == shown else "muted"
         spans.append((title, f"{here} {action}"))
+        if name in signs:
+            sign, ink = signs[name]
+            spans.append((f"{lead}{sign}", f"{ink} {action}"))
         spans.append((" ", ""))
     return tuple(spans)
 
@@ -79,11 +92,13 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
         short = PROBED if snapshot.simulated else INVENTED
         for said in (whole, short):
             if len(name) + 3 + len(said) <= room:
-                return ((name, "warn"), (f" · {said}", "muted"))
-        return ((short, "warn"),)
+                return ((name, "warn @demos"), (f" · {said}", "muted @demos"))
+        if len(short) > room:
+            short = "simulated " if snapshot.simulated else "invented "
+        return ((short, "warn @demos"),)
     if snapshot.simulated:
         if len(name) + len("from  · ") + len(PROBED) > room:
-            return ((PROBED, "warn"),)
+            return ((PROBED if len(PROBED) <= room else "simulated ", "warn"),)
         return (("from ", "muted"), (name, "strong"), (f" · {PROBED}", "warn"))
     return (("from ", "muted"), (f"{name} ", "strong"))
 
@@ -106,21 +121,30 @@ def status_line(
     return late_line(snapshot, interval)
 
 
-def what_if_line(changes: str, summary: Sequence[str], width: int) -> Line:
+_REMARK = re.compile(r" \([^()]*\)$")
+"""What stands in brackets behind a clause, which goes first where there is no room."""
+WORKING = "working it out …"
+
+
+def what_if_line(changes: Sequence[str], summary: Sequence[str], width: int) -> Line:
     """The banner of a what-if: all answers are those of a node with these changes.
 
-    Of the clauses of the summary, those that fit are there; of the first, what fits.
+    The key that undoes it always has its room. Of the changes, those are named that leave room for
+    the first clause of the summary; of its further clauses, those that fit are there.
     """
-    head: Line = (
-        (" WHAT IF ", "pick"),
-        (f" {clean(changes, 200)} ", "warn"),
-        ("· ", "muted"),
-        ("u", "key bold @undo"),
-        (" undo ", "muted @undo"),
-    )
+    undo: Line = (("· ", "muted"), ("u", "key bold @undo"), (" undo ", "muted @undo"))
+    first = _REMARK.sub("", clean(summary[0], 200)) if summary else WORKING
+    room = width - len(" WHAT IF   ") - width_of(undo) - len(first) - 3
+    head: Line = ((" WHAT IF ", "pick"), (f" {_named(changes, room)} ", "warn"), *undo)
     if not summary:
-        return (*head, ("· ", "muted"), ("working it out …", "muted"))
+        return (*head, ("· ", "muted"), (WORKING, "muted"))
     spans, room = [*head], width - width_of(head)
+    shorter = (_REMARK.sub("", summary[0]), *summary[1:])
+    for count in (2, 1):
+        if sum(len(clause) + 3 for clause in shorter[:count]) - 1 <= room:
+            fits = sum(len(clause) + 3 for clause in summary[:count]) - 1 <= room
+            summary = summary if fits else shorter
+            break
     for place, clause in enumerate(summary):
         said = clean(clause, 200)
         if place and len(said) + 2 > room:
@@ -128,6 +152,17 @@ def what_if_line(changes: str, summary: Sequence[str], width: int) -> Line:
         spans += [("· ", "muted"), (f"{said} ", "strong")]
         room -= len(said) + 3
     return tuple(spans)
+
+
+def _named(changes: Sequence[str], room: int) -> str:
+    """The changes that fit, and how many more there are; the first one always."""
+    told = [clean(change, 200) for change in changes]
+    for count in range(len(told), 0, -1):
+        rest = f", {len(told) - count} more" if count < len(told) else ""
+        said = ", ".join(told[:count]) + rest
+        if len(said) <= room:
+            break
+    return said
 
 
 NEWS_SECONDS = 30.0

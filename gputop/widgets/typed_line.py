@@ -6,6 +6,11 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 
+def is_text(pasted: str) -> bool:
+    """Whether this is a text, not a path: more than one line says something."""
+    return sum(1 for line in pasted.splitlines() if line.strip()) > 1
+
+
 class TypedLine(Input):
     """A line of which nothing stays when it is closed.
 

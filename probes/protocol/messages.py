@@ -209,9 +209,9 @@ def decode(line: bytes) -> Message:
             # Half a surrogate pair, as from a variable that is not UTF-8, fits into no document.
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise ProtocolError("not-json", "a line that is no JSON") from error
+        raise ProtocolError("not-json", "a line that is not JSON") from error
     if not isinstance(body, dict):
-        raise ProtocolError("shape", "a line that is no JSON object")
+        raise ProtocolError("shape", "a line that is not a JSON object")
     version = body.pop("v", None)
     if type(version) is not int or version != VERSION:
         raise ProtocolError("version", f"not protocol version {VERSION}")

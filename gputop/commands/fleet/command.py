@@ -6,6 +6,7 @@ from importlib import import_module
 
 import click
 
+from gputop.commands.examples import WithExamples
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 
@@ -16,19 +17,25 @@ FOLDER: str | None = "folder"
 _ANY = "DIR"
 
 
-class FleetGroup(click.Group):
+class FleetGroup(WithExamples, click.Group):
     """Subcommands by name; whatever else comes first belongs to the command for a folder."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the folder's command in front of what is no subcommand."""
         names = (*SUBCOMMANDS, *ctx.help_option_names)
-        if args and args[0] not in names and FOLDER is not None:
+        if FOLDER is not None and (not args or args[0] not in names):
             args = [_ANY, *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands."""
         return list(SUBCOMMANDS)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options of the command for a folder, too."""
+        if (command := self.get_command(ctx, _ANY)) is not None:
+            command.format_options(click.Context(command, parent=ctx), formatter)
+        self.format_commands(ctx, formatter)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None when there is none."""
@@ -52,6 +59,5 @@ class FleetGroup(click.Group):
 def command() -> None:
     """Judge many nodes: `gputop fleet DIR`, or plan which pairs of them to measure next.
 
-    DIR holds what the nodes wrote with `gputop check -o DIR/%n.json.gz`; `gputop fleet DIR --help`
-    lists its options.
+    DIR holds what the nodes wrote with `gputop check -o DIR/%n.json.gz`.
     """

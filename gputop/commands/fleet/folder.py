@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
 from gputop.answers.fleet import FLEET, FleetRequest, no_folder
 from gputop.commands.asking import command_of
+from gputop.exits import USAGE, Exit
 from gputop.session import on_terminal
 from gputop.terminal.lines import warn
 
+NO_FOLDER = (
+    "fleet needs DIR, where each node wrote `gputop check -o`; `gputop fleet --demo` shows a "
+    "made-up cluster"
+)
+
 
 def carry_out(asked: FleetRequest) -> int:
-    """Open the app where nothing else is asked for; else print the answer."""
+    """Open the app where nothing else is asked for; else print the answer. Raises Exit."""
+    if asked.demo:
+        made_up = import_module("gputop.commands.fleet.made_up")
+        with TemporaryDirectory(prefix="gputop-") as place:
+            folder = Path(place, "demo")
+            leaves = str(made_up.make_fleet(folder))
+            nodes = made_up.ASKED
+            made = replace(asked, demo=False, folder=str(folder), nodes=nodes, topology=leaves)
+            return carry_out(made)
+    if not asked.folder:
+        raise Exit(NO_FOLDER, USAGE)
     plain = asked.as_json or asked.as_text or asked.verbose or asked.junit or asked.since
     if not plain and on_terminal():
         return _open(asked)

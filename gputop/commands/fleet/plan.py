@@ -11,6 +11,7 @@ import click
 
 from gputop import __version__
 from gputop.answers.fleet import fabric_of_option, hosts_of
+from gputop.commands.examples import WithExamples
 from gputop.commands.options import completing, json_option
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
@@ -35,7 +36,10 @@ from gputop.topology.fleet.planning.plan import (
 from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
 from gputop.topology.fleet.planning.sequential import SICK_RATE, missed
 from gputop.topology.model.characters import json_text
+from gputop.topology.model.english import plural
 
+MANY = 7
+"""Looks that find most links that are bad now and then."""
 FORMATS = ("text", "sbatch", "hostfile", "json")
 _NAMED = 20
 
@@ -46,7 +50,9 @@ _HEADS = {
 }
 
 
-@click.command("plan")
+@click.command(
+    "plan", cls=WithExamples, short_help="Say which pairs to measure next, and what is at fault."
+)
 @click.argument("folder", metavar="DIR", shell_complete=completing("files"))
 @click.option(
     "--topology",
@@ -68,6 +74,7 @@ _HEADS = {
 )
 @click.option(
     "--rounds",
+    metavar="N",
     type=click.IntRange(1, 1000),
     default=ROUNDS,
     show_default=True,
@@ -75,10 +82,11 @@ _HEADS = {
 )
 @click.option(
     "--looks",
+    metavar="N",
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
-    help="Looks at each pair of these rounds; 7 find links that are bad now and then.",
+    help="How often to measure each pair in a round; 7 find links that fail now and then.",
 )
 @click.option("--scale", is_flag=True, help="Sets of nodes, for what only larger jobs show.")
 @click.option(
@@ -86,10 +94,11 @@ _HEADS = {
 )
 @click.option(
     "--seconds",
+    metavar="SECONDS",
     type=click.FloatRange(0.1, 86400),
     default=LOOK_SECONDS,
     show_default=True,
-    help="How long a look takes, for the costs.",
+    help="How long measuring a pair takes, to estimate the cost.",
 )
 @click.option("--format", "shape", type=click.Choice(FORMATS), default=None, help="What to print.")
 @click.option(
@@ -190,7 +199,11 @@ def _print(
         text = json_text(document) + "\n"
     elif shape == "sbatch":
         if not planned.pairs and not planned.sets:
-            raise Exit(f"no round is left to run: {planned.verdict}", planned.verdict.exit_code)
+            why = _HEADS.get(planned.verdict, "Cannot tell.")
+            raise Exit(
+                f"no round is left to run: {why[:1].lower()}{why[1:].rstrip('.')}",
+                planned.verdict.exit_code,
+            )
         text = sbatch(planned, os.path.abspath(folder), __version__)
     elif shape == "hostfile":
         text = "".join(f"{','.join(one.split())}\n" for one in hostfiles(planned).values())
@@ -310,9 +323,11 @@ def _costs(plan: FleetPlan) -> Iterator[str]:
     yield f"  every pair once would take {len(plan.wish.hosts) - 1:,} rounds"
     looks = plan.wish.rounds * plan.wish.looks
     yield (
-        f"  what is always bad shows in one look; a link that is bad in {SICK_RATE:.0%} of looks"
-        f" is missed by {looks} with {missed(looks):.1%} (--looks, --rounds)"
+        f"  a link that is always bad shows in one look; one that is bad in {SICK_RATE:.0%} of"
+        f" looks escapes {plural(looks, 'look')} {missed(looks):.0%} of the time"
     )
+    if looks < MANY:
+        yield f"  (--looks {MANY} makes that {missed(MANY):.0%})"
 
 
 def _more(count: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from gputop.answers.net import Circumstances, predicted
 from gputop.answers.predicting import changes_of
 from gputop.checking.file import file_name, origin
 from gputop.checking.redacting import HostNames
+from gputop.commands.examples import WithExamples
 from gputop.commands.net.run import NetRun
 from gputop.commands.options import (
     completing,
@@ -201,23 +202,23 @@ class _Reading:
         return int(text)
 
 
-@click.command("net")
+@click.command("probe net", cls=WithExamples)
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Number of this node, from 0.")
 @click.option("--of", type=click.IntRange(2), metavar="N", help="How many nodes there are.")
 @click.option(
     "--meet",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="Meet in files beside this one, on a file system that all nodes see; by default, under "
-    "torchrun, in its store.",
+    help="Rendezvous through files beside this one, on a file system that all nodes see; by "
+    "default, under torchrun, through its store.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="Write the result here, by the first node that lives, packed if it ends in .gz; %n is its "
-    "host, %j the job.",
+    help="Write the result here, packed if it ends in .gz; the first node that is alive writes. "
+    "%n is its host, %j the job.",
 )
 @click.option(
     "--redact", is_flag=True, help="Replace names in the JSON, as `gputop check --redact` does."
@@ -225,10 +226,10 @@ class _Reading:
 @json_option
 @deadline_option(
     5,
-    "Give up after this time; about half of it may go by until all nodes are here.",
+    "Give up after this time; up to about half of it may pass before all nodes are here.",
     DEADLINE_SECONDS,
 )
-@click.option("--hosts", metavar="LIST", help="Hosts that should come: g1,g9 or g[1-2].")
+@click.option("--hosts", metavar="LIST", help="Hosts that should take part: g1,g9 or g[1-2].")
 @click.option("--round", "number", type=click.IntRange(1), metavar="N", help="Round of a plan.")
 @gpus_option("Use")
 @measuring_options
@@ -264,7 +265,7 @@ def command(
     """Measure the network between nodes: NCCL or RCCL rail by rail, then over all rails.
 
     Start it on each of two nodes (or a few), by torchrun, srun, mpirun or by hand. One process
-    on each node drives all of its GPUs. Nothing listens when it has ended.
+    on each node drives all of its GPUs. Nothing keeps listening afterwards.
     """
     try:
         launch = launched(os.environ, rank, of)

@@ -216,12 +216,12 @@ class FindingsScreen(MasterDetail):
             "select a finding: ✗ broken, ▼ slow, ? cannot tell, • notice, ○ by design",
         ),
         Key(
-            "s",
+            "i",
             "silence",
             "silence",
             "silence it for this session; again: let it speak",
             command="Silence the finding",
-            about="For this session; again: speak",
+            about="For this session; press again to show it",
         ),
         Key(
             "y",
@@ -229,11 +229,11 @@ class FindingsScreen(MasterDetail):
             "copy command",
             "copy the command that mends it; again: the next one",
         ),
-        Key("Y", "app.copy", help="copy the whole finding"),
+        note("Y", "copy a ticket in Markdown on this finding alone"),
         note("p", "probe the GPUs that it is about"),
         *scroll_keys("scroll_details", 5, "scroll the finding"),
     )
-    LINE = ("w", "y", "s")
+    LINE = ("w", "y", "i")
 
     def body(self) -> Iterable[Widget]:
         """The verdict, the list over the events, the selected finding."""
@@ -315,6 +315,10 @@ class FindingsScreen(MasterDetail):
             self.gputop.copy_command(found)
         else:
             self.gputop.action_copy()
+
+    def ticketed(self) -> tuple[Finding, ...]:
+        """The selected finding alone."""
+        return () if self._finding is None else (self._finding,)
 
     def why(self) -> Page | None:
         """Evidence, rule, consequence and fix of the selected finding."""

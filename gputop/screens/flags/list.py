@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import SHELVES, Catalogue, Flag
 from gputop.topology.flags.values.values import for_library, overridden, read_value
+from gputop.topology.flags.what_if.changes import LIBRARIES
 from gputop.topology.model.versions import Library, numbers
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left
 
 NAME_WIDTH, VALUE_WIDTH, SHELF_WIDTH = 32, 16, 10
 WIDE, NARROW_VALUE = 110, 8
-SET = "set"
+SET, VERSION = "set", "version"
 MARK_WIDTH = 2
 MISSING = "(not set)"
 
@@ -43,8 +44,10 @@ def rows_of(
     words: str = "",
     origins: Mapping[str, str] | None = None,
 ) -> tuple[FlagRow, ...]:
-    """The rows that hold every word of a filter, in order of interest."""
+    """The rows that hold every word of a filter: what is set, the version, the catalogue."""
     origins = origins or {}
+    version = _version(library, changes)
+    changes = {name: value for name, value in changes.items() if name not in LIBRARIES}
     found = {flag.name: flag for flag in known.search(words)}
     now = {**values, **{name: value for name, value in changes.items() if value is not None}}
     void = overridden(now)
@@ -68,7 +71,25 @@ def rows_of(
         for flag in rest
     ]
     shorts = {flag.name: for_library(flag, library).in_short for flag in known.flags}
-    return tuple(replace(row, short=shorts.get(row.name, "")) for row in rows)
+    rows = [replace(row, short=shorts.get(row.name, "")) for row in rows]
+    words_of = f"{version.name} {version.short}".lower()
+    if all(word in words_of for word in words.lower().split()):
+        rows.insert(len(first), version)
+    return tuple(rows)
+
+
+def _version(library: Library, changes: Mapping[str, str | None]) -> FlagRow:
+    """The version of the library, which is a value like any other."""
+    name = library.name.upper()
+    tried = changes.get(name)
+    return FlagRow(
+        name=name,
+        mark="+" if tried else " ",
+        value=f"{library.version} → {tried}" if tried else library.version,
+        ink="strong" if tried else "muted",
+        shelf=VERSION,
+        short="another version: what an upgrade would change",
+    )
 
 
 def _set(
@@ -83,7 +104,7 @@ def _set(
     after = changes[name] if name in changes else values.get(name)
     shown = MISSING if after is None else after
     if name in changes:
-        shown = f"{values.get(name, MISSING)} -> {shown}"
+        shown = f"{values.get(name, MISSING)} → {shown}"
     if flag is None:
         return FlagRow(name=name, mark="?", value=shown, ink="bad")
     reading = None if after is None else read_value(flag, after, library)

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from gputop.printing.render import blocks_of, render
+from gputop.printing.render import render
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
 from gputop.screens.flags.work import FlagsController
@@ -21,9 +21,11 @@ from gputop.topology.flags.catalogue.catalogue import catalogue, unknown
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags
 from gputop.topology.flags.values.process import read as read_process
 from gputop.topology.flags.values.values import for_library, read_value, unread
-from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.changes import LIBRARIES
+from gputop.topology.flags.what_if.study import Study, versions_to_try
 from gputop.topology.model.page import Basis, Fact, Page
 from gputop.topology.model.versions import numbers
+from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
@@ -133,6 +135,9 @@ def explanation(name: str, value: str | None, study: Study | None) -> Page | Non
     flag = catalogue().flag(name)
     if not name or study is None:
         return None
+    if name in LIBRARIES:
+        why = version_for(f"{name}-{value}")[1] or "compared with recordings of this very version"
+        return Page.why(title=name, claim=f"{name} {value}: {why}.")
     if flag is None:
         return Page.why(title=name, claim=f"{name} is {unknown(name).why}.")
     library = study.whose()
@@ -171,11 +176,10 @@ class FlagsScreen(ListedView):
     KEYS = (
         *select_keys("select a flag; * set, + changed here, ! no effect, ? unknown name"),
         Key(
-            "e,enter",
+            "e",
             "edit",
             "change",
             "change its value; an empty one takes it away",
-            written="Enter  e",
             command="Change the flag",
             about="Type a value for it",
         ),
@@ -199,7 +203,7 @@ class FlagsScreen(ListedView):
         note("y", "copy the export line of the changes, else the explanation"),
         Key("ampersand", "filter", "filter", "filter by words of names and texts"),
         Key(
-            "o",
+            "V",
             "process",
             "process",
             "whose variables: this shell's, or those of a running process",
@@ -208,7 +212,7 @@ class FlagsScreen(ListedView):
         ),
         *scroll_keys("scroll_details", 5, "scroll the explanation"),
     )
-    LINE = ("e", "v", "u", "&", "o", "y")
+    LINE = ("e", "v", "&", "/", "u", "V", "y")
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
@@ -265,13 +269,20 @@ class FlagsScreen(ListedView):
         self._rows = rows_of(
             catalogue(), study.whose(), study.values, wanted, self._words, self.flags.origins
         )
+        if not table.selected:
+            # The variables are what most come for; the version is one line above.
+            names = (row.name for row in self._rows if row.name not in LIBRARIES)
+            table.selected = next(names, "")
         table.show_rows(self._rows, first=self._first)
         self._first = False
-        found = f" matching {self._words!r}" if self._words else ""
         process = self.flags.process
         whose = "" if process is None else f" in {title(process)}"
         held = set_words(self._rows, len(study.values))
-        table.caption(f"{len(self._rows)} variables{found} · {held}{whose}")
+        count = sum(row.name not in LIBRARIES for row in self._rows)
+        many = f"{count} variables"
+        if self._words:
+            many = f"filter “{clean(self._words, 40)}”: {count} of {len(catalogue().flags)}"
+        table.caption(f"{many} · {held}{whose}")
 
     def _draw_head(self, board: Board, name: str) -> None:
         row = next((row for row in self._rows if row.name == name), None)
@@ -284,7 +295,7 @@ class FlagsScreen(ListedView):
         chosen = self.flags.tried.wanted.get(name)
         lines = list(flag_lines(details, name, width, library=library, chosen=chosen))
         if details is not None and details.changes and self.flags.tried.wanted:
-            lines += [(), *render(blocks_of(details.changes), min(width, WIDEST))]
+            lines += [(), *render(details.changes, min(width, WIDEST))]
         board.show(lines)
 
     def on_flags_controller_loaded(self) -> None:
@@ -341,6 +352,8 @@ class FlagsScreen(ListedView):
             flag = catalogue().flag(name)
             hint = f" ({flag.values})" if flag is not None else ""
             words = f"{name}: a value{hint}; empty takes it away"
+            if name in LIBRARIES:
+                words = f"{name}: a version, as 2.30 or 2.30.7; empty goes back"
             await self.open_line(words, self.flags.tried.now(name) or "", "edit")
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -365,8 +378,13 @@ class FlagsScreen(ListedView):
             event.input.remove()
 
     def _change(self, name: str, value: str | None) -> None:
-        if self.flags.study is not None and name:
+        if self.flags.study is None or not name:
+            return
+        try:
             self.flags.tried.change(name, value)
+        except UnknownVersionError as error:
+            self.gputop.say(str(error), severity="warning")
+        else:
             self._after_change()
 
     def _after_change(self) -> None:
@@ -379,10 +397,13 @@ class FlagsScreen(ListedView):
             return
         name = self.query_one("#list", FlagList).selected
         flag = catalogue().flag(name)
-        if flag is None or not flag.tries:
+        tries = () if flag is None else flag.tries
+        if name in LIBRARIES:
+            tries = versions_to_try(self.flags.study.whose())
+        if not tries:
             self.gputop.say("no values to try: e types one", severity="warning")
             return
-        self.flags.tried.next_value(name, flag.tries)
+        self.flags.tried.next_value(name, tries)
         self._after_change()
 
     def action_try_row(self, number: int) -> None:
@@ -402,7 +423,7 @@ class FlagsScreen(ListedView):
         elif self.flags.tried.undo():
             self._after_change()
         else:
-            self.gputop.say("nothing is tried out", severity="warning")
+            self.gputop.say("no what-if is set", severity="warning")
 
     def back(self) -> bool:
         """Close the input line and clear the filter; False when there is neither."""
@@ -417,8 +438,8 @@ class FlagsScreen(ListedView):
 
     def selected_text(self) -> str:
         """The line that sets the changes up; without changes the explanation."""
-        if self.flags.tried.wanted:
-            return self.flags.tried.export()
+        if exported := self.flags.tried.export():
+            return exported
         return self.query_one("#details", Board).text() if self.flags.loaded else ""
 
     def why(self) -> Page | None:

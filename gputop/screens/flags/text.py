@@ -8,7 +8,7 @@ from gputop.printing.render import blocks_of, render
 from gputop.screens.flags.list import FlagRow
 from gputop.screens.flags.work import FlagDetails
 from gputop.terminal.clean import clean
-from gputop.topology.explain.value_rows import NOT_KNOWN, NOT_SET, ValueRow
+from gputop.topology.explain.value_rows import NOT_KNOWN, NOT_SET, WHY_NOT_KNOWN, ValueRow
 from gputop.topology.flags.account.account import plain
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.model.versions import Library
@@ -40,9 +40,14 @@ def flag_lines(
         if details.trouble:
             why = f"No prediction: {clean(details.trouble, 200)}."
             lines += [*wrapped(((why, "warn"),), width), ()]
+        lines += [line for said in details.head for line in wrapped(((said, "strong"),), width)]
+        lines += [()] * bool(details.head)
         if details.rows:
             lines += [*table_lines(details.rows, chosen, width), ()]
-        return (*lines, *render(blocks_of(details.flag), min(width, WIDEST)))
+            if library is not None and any(row.large == NOT_KNOWN for row in details.rows):
+                why = WHY_NOT_KNOWN.format(library.name.upper())
+                lines += [*wrapped(((why, "muted"),), min(width, WIDEST)), ()]
+        return (*lines, *render(details.flag, min(width, WIDEST)))
     flag = catalogue().flag(name)
     text = plain(flag, library) if flag is not None else ()
     wait: Line = (("working out what it does here …", "muted"),)
@@ -108,7 +113,10 @@ def table_lines(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tup
 
 def _table(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tuple[Line, ...]:
     columns: list[list[str]] = [
-        ["value", *(clean(row.value, 24) for row in rows)],
+        [
+            "value" if rows[0].value == NOT_SET else "version",
+            *(clean(row.value, 24) for row in rows),
+        ],
         ["pairs with P2P", *(_with_relays(row) for row in rows)],
         ["ring graph", *(row.ring for row in rows)],
         ["256 MiB in", *(row.medium for row in rows)],
@@ -151,7 +159,7 @@ def _pairs(rows: Sequence[ValueRow], chosen: str | None) -> tuple[Line, ...]:
         return ()
     count = len(before.transports)
     room = 2 * count + 2
-    heads = (left(NOT_SET, room + GAP), left(clean(after.value, 20), room))
+    heads = (left(clean(before.value, 20), room + GAP), left(clean(after.value, 20), room))
     lines: list[Line] = [tuple((head, "muted") for head in heads)]
     numbers = "   " + "".join(left(str(number), 2) for number in range(count))
     lines.append(((left(numbers, room + GAP + 1), "muted"), (numbers, "muted")))

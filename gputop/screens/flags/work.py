@@ -10,16 +10,21 @@ import msgspec
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows
+from gputop.answers.upgrade import Compared
+from gputop.printing.render import blocks_of
+from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows, version_rows
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue, unknown
 from gputop.topology.flags.values.values import unread
-from gputop.topology.flags.what_if.changes import FlagChanges
+from gputop.topology.flags.what_if.changes import LIBRARIES, FlagChanges, of_variables, version_of
 from gputop.topology.flags.what_if.outcomes import VALUES
-from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.flags.what_if.study import Stopped, Study, versions_to_try
 from gputop.topology.flags.what_if.wording import sections
-from gputop.topology.model.page import Section
+from gputop.topology.model.page import Block, Section
+from gputop.topology.nccl.settings import Settings
 from gputop.topology.node import Node
+from gputop.topology.upgrade.text import cost_line, head_lines
+from gputop.topology.upgrade.upgrade import upgrade
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -32,8 +37,10 @@ class FlagDetails(msgspec.Struct, frozen=True, kw_only=True):
     """The details of one flag and of the changes, for the node of one study."""
 
     name: str
-    flag: tuple[Section, ...] = ()
-    changes: tuple[Section, ...] = ()
+    head: tuple[str, ...] = ()
+    """What stands above the rows."""
+    flag: tuple[Block, ...] = ()
+    changes: tuple[Block, ...] = ()
     rows: tuple[ValueRow, ...] = ()
     """What each value would do here."""
     answer: str = ""
@@ -50,19 +57,48 @@ def work_out(
     try:
         trouble = study.trouble()
         if trouble:
-            text = plain(flag, study.whose()) if flag is not None else _stranger(name)
-            return FlagDetails(name=name, flag=text, trouble=trouble)
-        what_if = sections(study.compare({}, changes)) if changes else ()
+            about = plain(flag, study.whose()) if flag is not None else _stranger(name)
+            return FlagDetails(name=name, flag=blocks_of(about), trouble=trouble)
+        if name in LIBRARIES:
+            return _of_version(study, node, name, changes)
+        what_if = blocks_of(sections(study.compare({}, changes))) if changes else ()
         if flag is None:
-            answer = unknown(name).why
-            return FlagDetails(name=name, flag=_stranger(name), changes=what_if, answer=answer)
+            return FlagDetails(
+                name=name,
+                flag=blocks_of(_stranger(name)),
+                changes=what_if,
+                answer=unknown(name).why,
+            )
         rows = value_rows(flag, study, node)
         answer = in_one_line(rows) if rows else _unpredicted(flag, study)
         parts = [_without_table(section) for section in account(flag, study)]
-        text = tuple(part for part in parts if not part.empty)
+        text = blocks_of(part for part in parts if not part.empty)
         return FlagDetails(name=name, flag=text, changes=what_if, rows=rows, answer=answer)
     except Stopped:
         return None
+
+
+def _of_version(
+    study: Study, node: Node, name: str, changes: Mapping[str, str | None]
+) -> FlagDetails:
+    """Every version beside the others, and as `gputop explain --against`: what another changes.
+
+    The other one is the one that is tried, else the newest known.
+    """
+    rows = version_rows(study, node)
+    here, values = study.whose(), study.predict(of_variables(changes)).environment
+    first, newest = (f"{here.name}-{one}" for one in (here.version, versions_to_try(here)[-1]))
+    study.check()
+    other, settings = version_of(changes) or newest, Settings(dict(values))
+    found = upgrade(study.snapshot, first, other, settings=settings, figures=False)
+    head = head_lines(found, "this node", cost_line(found, study.snapshot, whole=study.of_node))
+    return FlagDetails(
+        name=name,
+        head=head[:2],
+        flag=tuple(Compared.of(found, head[2:], None, study.snapshot).blocks()),
+        rows=rows,
+        answer=in_one_line(rows),
+    )
 
 
 def _unpredicted(flag: Flag, study: Study) -> str:
@@ -166,7 +202,7 @@ class FlagsController:
             held = process.environment
             values = {variable.name: variable.value for variable in held}
             self.study = Study(real.snapshot, library=process.rules, values=values)
-            self._apart.set_now = self.study.values
+            self._apart.set_now = self.study.set_now
         self.origins = {variable.name: variable.origin for variable in held}
         self.details = None
         self._done = ()

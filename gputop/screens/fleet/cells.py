@@ -62,17 +62,8 @@ def strip_cells(strip: Strip, cells: int) -> list[Span]:
             continue
         share = (pick(values) - low) / (best - low) if best != low else 1.0
         step = min(max(int(share * len(_STEPS)), 0), len(_STEPS) - 1)
-        spans.append((_STEPS[step], "bar"))
+        spans.append((_STEPS[step], "muted"))
     return spans
-
-
-def in_rows(spans: Sequence[Span], width: int, indent: int = 1) -> list[Line]:
-    """Cells in rows of `width`; equal neighbours become one span."""
-    room = max(width - indent, 1)
-    return [
-        ((" " * indent, ""), *merged(spans[start : start + room]))
-        for start in range(0, len(spans), room)
-    ]
 
 
 def merged(spans: Iterable[Span]) -> Line:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted
 from gputop.terminal.clean import clean
+from gputop.topology.fleet.finding import differences
 from gputop.topology.fleet.grouping import AlikeNodes
 from gputop.topology.fleet.section import CATEGORIES
-from gputop.widgets.spans import Line, left, right, wrapped
+from gputop.widgets.spans import Line, heads, left, right, wrapped
 
 NOT_READ = "not read"
 
@@ -34,12 +35,14 @@ class GroupsTab(FleetTab):
 
     def head(self, width: int) -> Line:
         """Number, who, what they are."""
-        return (
-            (f" {'nodes':>6}  {left('who', self._who(width))}  what they are and run", "muted"),
-        )
+        who = f"  {left('who', self._who(width))}  "
+        return heads(right("nodes", 7), who, "what they are and run")
 
     def _who(self, width: int) -> int:
-        return max(min(width // 3, 36), 14)
+        longest = max(
+            (len(self.facts.folded(one.hosts)) for one in self._groups.values()), default=0
+        )
+        return max(min(longest, width // 3, 36), 4)
 
     def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One group."""
@@ -47,6 +50,10 @@ class GroupsTab(FleetTab):
         who = self._who(width)
         product = clean(group.product or "no GPU", 200).replace("NVIDIA ", "")
         about = " · ".join(filter(None, (product, clean(group.summary, 200))))
+        if self._reference(group) and (
+            other := differences(self.facts.fleet.by_host.get(group.hosts[0], ()))
+        ):
+            about = f"the same, but {clean(other, 300)}"
         return (
             (right(f"{len(group.hosts):,}", 7), "" if group.reference else "warn"),
             (f"  {left(self.facts.folded(group.hosts), who)}  ", "strong"),
@@ -100,8 +107,8 @@ class GroupsTab(FleetTab):
         return self._groups[name].hosts
 
     def copied(self, name: str) -> tuple[str, ...]:
-        """The nodes."""
-        return (self.facts.folded(self._groups[name].hosts),)
+        """The nodes, as Slurm's tools take them."""
+        return (self.facts.chosen(self._groups[name].hosts),)
 
 
 def _facts(facts: Mapping[str, Mapping[str, str]], width: int) -> list[Line]:

@@ -10,7 +10,7 @@ ABOUT = {
     "odd": "what is found, the most harmful first, with the nodes it is about",
     "groups": "equal nodes, and how the others differ",
     "figures": "a strip for each measured figure, every node a cell",
-    "links": "pairs of nodes: by rail and by leaf switch, and who is accused",
+    "links": "pairs of nodes: by rail and by leaf switch, and what is at fault",
     "nodes": "every node by name, the worst first",
 }
 FLEET_KEYS = (
@@ -29,8 +29,8 @@ FLEET_KEYS = (
     Key("home", "move(-10000000)"),
     Key("end", "move(10000000)"),
     Key("pageup", "page(-1)"),
-    Key("pagedown,space", "page(1)", help="a screen full further", written="PgUp PgDn"),
-    Key("tab", "next_tab(1)", help="the next tab, the one before", written="Tab  ⇧Tab"),
+    Key("pagedown,space", "page(1)", help="a page down or up", written="PgUp PgDn"),
+    Key("tab", "next_tab(1)", help="next tab, previous tab", written="Tab  ⇧Tab"),
     Key("shift+tab", "next_tab(-1)"),
     Key(
         "enter,right",
@@ -53,7 +53,7 @@ FLEET_KEYS = (
     Key(
         "Y",
         "copy_drains",
-        help="copy all lines for broken and missing nodes",
+        help="copy the drain lines of all broken and missing nodes",
         command="Copy all drain lines",
         about="For broken and missing nodes",
     ),
@@ -67,7 +67,7 @@ FLEET_KEYS = (
     ),
     Key("J", "scroll_details(3)", help="scroll the panel", written="J K"),
     Key("K", "scroll_details(-3)"),
-    note("click", "select; twice: open; a cell of the map lists its nodes"),
+    note("click", "once selects, twice opens; a cell of the map lists its nodes"),
 )
 COMMON_FLEET = (
     Key(
@@ -83,7 +83,7 @@ COMMON_FLEET = (
         "question_mark", "app.help", "keys", "these keys; draw the screen again",
         written="?  Ctrl+L", command="Keys", about="Show the keys",
     ),
-    Key("q", "app.quit", "quit", "quit; to the shell, where fg continues", written="q  Ctrl+Z",
-        command="Quit", about="Give the terminal back"),
+    Key("q", "app.quit", "quit", "quit; suspend; fg in the shell comes back", written="q  Ctrl+Z",
+        command="Quit", about="Leave gputop"),
     Key("ctrl+z", "app.suspend_process"),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted, said_drains
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import HEALTHY
 from gputop.topology.fleet.hosts import expand
-from gputop.widgets.spans import Line, left, wrapped
+from gputop.widgets.spans import Line, heads, left, wrapped
 
 MOST_FILTERED = 100_000
 """Hosts that a filter may name."""
@@ -73,14 +73,14 @@ class NodesTab(FleetTab):
         many = counted(len(self._hosts), "node")
         if len(self._hosts) != total:
             many = f"{len(self._hosts):,} of {counted(total, 'node')}"
-        chosen = [
-            clean(part, 60) for part in (self._why, self._words and f"& {self._words}") if part
-        ]
-        return " · ".join([many, *chosen, *(["Esc shows all"] if chosen else [])])
+        if self._words:
+            many = f"filter “{clean(self._words, 60)}”: {many}"
+        why = [clean(self._why, 60)] * bool(self._why)
+        return " · ".join([many, *why, *["Esc shows all"] * bool(why or self._words)])
 
     def head(self, width: int) -> Line:
         """Node, state, what is found."""
-        return ((f"   {left('node', self._longest)}  {left('state', 11)}  found", "muted"),)
+        return heads("   ", left("node", self._longest), f"  {left('state', 11)}  ", "found")
 
     def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One node."""
@@ -112,8 +112,8 @@ class NodesTab(FleetTab):
         return (name,)
 
     def copied(self, name: str) -> tuple[str, ...]:
-        """The line for Slurm where something is wrong with it, else its name."""
-        return self.facts.drains((name,)) or (clean(name, 64),)
+        """The line for Slurm where something is wrong with it, else what chooses it."""
+        return self.facts.drains((name,)) or (self.facts.chosen((name,)),)
 
 
 def node_lines(facts: FleetFacts, host: str, width: int) -> list[Line]:

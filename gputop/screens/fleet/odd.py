@@ -8,7 +8,7 @@ from gputop.printing.render import finding_lines
 from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted, said_drains
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import FleetFinding
-from gputop.widgets.spans import Line, left, right, wrapped
+from gputop.widgets.spans import Line, heads, left, right, wrapped
 
 _WIDE = 100
 
@@ -16,7 +16,7 @@ _WIDE = 100
 class OddTab(FleetTab):
     """A row for each finding, with the nodes that it is about."""
 
-    nothing = ((" nothing is found about any node", "muted"),)
+    nothing = ((" no findings about any node", "muted"),)
 
     def __init__(self, facts: FleetFacts) -> None:
         super().__init__(facts)
@@ -42,7 +42,7 @@ class OddTab(FleetTab):
     def head(self, width: int) -> Line:
         """Sign, number of nodes, who, what."""
         names = self._names_width(width)
-        return ((f"   {'nodes':>6}  {left('who', names)}  what", "muted"),)
+        return heads("   ", right("nodes", 6), f"  {left('who', names)}  ", "what")
 
     def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One finding."""
@@ -59,7 +59,10 @@ class OddTab(FleetTab):
         )
 
     def _names_width(self, width: int) -> int:
-        return 30 if width > _WIDE else 18
+        longest = max(
+            (len(self.facts.folded(one.hosts)) for one in self._found.values()), default=0
+        )
+        return max(min(longest, 30 if width > _WIDE else 18), 4)
 
     def title(self, name: str) -> str:
         """The rule."""
@@ -85,4 +88,4 @@ class OddTab(FleetTab):
         """Lines for Slurm, else the commands of the fix, else the nodes."""
         item = self._found[name]
         commands = tuple(fix.command for fix in item.fix if fix.command)
-        return self.facts.drains(item.hosts) or commands or (self.facts.folded(item.hosts),)
+        return self.facts.drains(item.hosts) or commands or (self.facts.chosen(item.hosts),)

@@ -27,10 +27,11 @@ from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.model.copied import REFUSED
+from gputop.topology.model.english import plural
 from gputop.widgets.bars import HeadLine, KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
-from gputop.widgets.named_list import NamedList
-from gputop.widgets.spans import EMPTY, Cells, Line, cut, width_of
+from gputop.widgets.named_list import NamedList, with_order
+from gputop.widgets.spans import Cells, Line, cut, width_of
 
 if TYPE_CHECKING:
     from gputop.live.fleet_watch import FleetState
@@ -39,7 +40,7 @@ LOW_BELOW = 34
 """Lines below which the map takes one row."""
 MAP_ROWS = 3
 
-MOST_GROUPS, MOST_FIGURES = 5, 8
+MOST_GROUPS, LEAST_FIGURES = 5, 5
 
 
 # A list of which only the rows in sight are made: it may have a hundred thousand.
@@ -68,14 +69,17 @@ class FleetRows(ListingRows):
         listing, self.fixed_rows = self.listing, 1
         if listing is None or not self._names:
             self._top = 0
-            self.show((EMPTY if listing is None else listing.nothing,))
+            self.show(() if listing is None else listing.empty(max(self.size.width, 20)))
             return
         place, room, width = self.place, self._room, max(self.size.width, 20)
         self._top = min(max(self._top, place - room + 1), place)
         self._top = max(min(self._top, len(self._names) - room), 0)
         rows = self._names[self._top : self._top + room]
         self.show(
-            (listing.head(width), *(listing.row(name, width) for name in rows)),
+            (
+                with_order(listing.head(width), self.column, falling=self.falling),
+                *(listing.row(name, width) for name in rows),
+            ),
             self.marks_at(listing.marked or max(self.size.width, 1)),
         )
 
@@ -89,13 +93,9 @@ class FleetRows(ListingRows):
         """Move the cursor by so many screens full."""
         self.move(pages * self._room)
 
-    def on_click(self, event: events.Click) -> None:
-        """Select the row under the mouse."""
-        event.prevent_default()  # NamedList counts all rows
-        at = event.get_content_offset(self)
-        place = -1 if at is None else at.y - self.fixed_rows + self._top
-        if self._top <= place < min(len(self._names), self._top + self._room):
-            self._select(place, twice=event.chain > 1)
+    def place_at(self, y: int) -> int:
+        """The number of a row in sight."""
+        return y - self.fixed_rows + self._top
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Move on."""
@@ -227,6 +227,7 @@ class FleetScreen(BaseView):
                 rows.caption("")
                 rows.draw()
                 return
+            tab.room = rows.size.width or tab.room
             rows.go_to_name(self.tabs.row)
             rows.show_listing(tab)
             first, last, count = rows.seen
@@ -244,7 +245,8 @@ class FleetScreen(BaseView):
         board.display = room and self.tabs.name == TABS[0] and facts is not None
         if board.display and facts is not None:
             board.caption("Equal nodes, and what was measured")
-            board.show(more_lines(facts, max(board.size.width, 20)))
+            spare = self.query_one("#fleet-left").size.height - len(self._rows._names) - 4
+            board.show(more_lines(facts, max(board.size.width, 20), spare))
 
     def _draw_detail(self, tab: FleetTab) -> None:
         board, name = self.query_one("#fleet-detail", Board), self.tabs.row
@@ -363,7 +365,7 @@ class FleetScreen(BaseView):
         found = () if facts is None else drains(facts.fleet)
         lines = [one.command for one in found if one.command]
         if lines:
-            self._host.copy_text("\n".join(lines), f" ({len(lines)} lines)")
+            self._host.copy_text("\n".join(lines), f" ({plural(len(lines), 'line')})")
         else:
             why = REFUSED if found else "no node is broken or missing"
             self._host.say(why, severity="warning")
@@ -394,10 +396,11 @@ class FleetScreen(BaseView):
 
 
 # What stands below the findings where there is room: the largest groups and some figures.
-def more_lines(facts: FleetFacts, width: int) -> list[Line]:
-    """Rows of the tabs Groups and Figures, each with its heads."""
+def more_lines(facts: FleetFacts, width: int, rows: int) -> list[Line]:
+    """Rows of the tabs Groups and Figures, each with its heads, as many as there is room for."""
     groups = _rows(GroupsTab(facts), MOST_GROUPS, "2 shows", width)
-    figures = _rows(FiguresTab(facts), MOST_FIGURES, "3 shows", width)
+    room = max(rows - len(groups) - 3, LEAST_FIGURES)
+    figures = _rows(FiguresTab(facts), room, "3 shows", width)
     return [*groups, *([()] if groups and figures else []), *figures]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import Drain, drains
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
+from gputop.topology.model.copied import may_stand
 from gputop.widgets.spans import Line, wrapped
 
 
@@ -18,6 +20,9 @@ class FleetTab(Listing):
 
     def __init__(self, facts: FleetFacts) -> None:
         self.facts = facts
+
+    room = 66
+    """Cells of a row, for a tab that puts several nodes into one."""
 
     def hosts(self, name: str) -> tuple[str, ...]:
         """The nodes that a row is about."""
@@ -41,6 +46,12 @@ class FleetFacts:
         wanted = frozenset(hosts)
         found = [one.command for one in self._drains if not wanted.isdisjoint(one.hosts)]
         return tuple(filter(None, found))
+
+    def chosen(self, hosts: tuple[str, ...]) -> str:
+        """The option by which Slurm's tools take these nodes; "" for a name that none can hold."""
+        if not hosts or not all(may_stand(host, "name") for host in hosts):
+            return ""
+        return shlex.quote(f"--nodelist={self.folded(hosts)}")
 
     def folded(self, hosts: tuple[str, ...]) -> str:
         """Hosts as a list, as plain text; folding ten thousand takes a while."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from gputop.screens.fleet.cells import per_cell
@@ -16,22 +16,26 @@ from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.planning.maps import HeatCell, LeafMap
 from gputop.topology.model.severity import BROKEN, SLOW
-from gputop.widgets.measure import HEATS
 from gputop.widgets.spans import Line, Span, centre, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.fleet_watch import FleetState
 
 # Tab Links: node by rail and leaf by leaf, as shares of the median of equal figures.
-NOBODY = "no pair was measured: `gputop fleet plan DIR` says which, `gputop probe net` measures one"
-_CELL = 6
+_CELL, _WIDE_CELL = 5, 11
+_WELL = 0.9
+"""Share of the median from which a cell is a dot."""
 _MOST_SAID = 6
 
 
 class LinksTab(FleetTab):
-    """A row for each node that a pair measured, the worst first."""
+    """Nodes side by side; one with a bad link begins a row, the worst first."""
 
-    nothing = ((f" {NOBODY}", "muted"),)
+    nothing = ((" no pair was measured", "muted"),)
+    commands = (
+        ("gputop fleet plan DIR", "says which pairs to measure"),
+        ("gputop probe net", "measures one, started on both nodes"),
+    )
 
     @property
     def marked(self) -> int:
@@ -43,18 +47,46 @@ class LinksTab(FleetTab):
         self._links = facts.links
         self._nodes = {row.host: row for row in facts.links.rails.nodes}
         self._longest = min(max(8, *map(len, self._nodes), 0), 20)
+        several = len(facts.links.rails.rails) > 1
+        self._cell = _CELL if several else _WIDE_CELL
+        self._bad = tuple(host for host, row in self._nodes.items() if row.harm[0] < 0)
+
+    @property
+    def _across(self) -> int:
+        """How many nodes stand side by side."""
+        one = self._longest + 3 + self._cell * len(self._links.rails.rails)
+        return max((self.room + 1) // one, 1)
+
+    @property
+    def _rows(self) -> dict[str, tuple[str, ...]]:
+        """Name of a row -> its nodes; one with a bad link leads its row.
+
+        Where a look did not finish, the node has the row alone: how many is said behind it.
+        """
+        rest = iter([host for host in self._nodes if host not in self._bad])
+        rows = [
+            (host, *islice(rest, 0 if self._lost(host) else self._across - 1)) for host in self._bad
+        ]
+        while row := tuple(islice(rest, self._across)):
+            rows.append(row)
+        return {hosts[0]: hosts for hosts in rows}
+
+    def _lost(self, host: str) -> int:
+        """How many looks at one rail of the node did not finish."""
+        cells = self._nodes[host].cells
+        return max((one.unfinished for one in cells if one is not None), default=0)
 
     @property
     def names(self) -> Sequence[str]:
-        """The nodes."""
-        return tuple(self._nodes)
+        """The first node of each row."""
+        return tuple(self._rows)
 
     def caption(self) -> str:
         """How many, and what a figure means."""
         if not self._nodes:
             return "Links between nodes"
         many = counted(len(self._nodes), "node")
-        return f"{many} by rail, the worst first · % of the median of equal figures"
+        return f"{many} by rail, worst first · % of the median; · is {_WELL * 100:.0f} or more"
 
     def head(self, width: int) -> Line:
         """The rails."""
@@ -63,21 +95,24 @@ class LinksTab(FleetTab):
         ]
         if len(names) > 1:
             names = [name.removeprefix("rail ") for name in names]
-        spans: list[Span] = [(f" {left('↓ rail →', self._longest + 1)}", "muted")]
-        cell = _CELL if len(names) > 1 else 11
-        spans += [(centre(name, cell), "muted") for name in names]
+        spans: list[Span] = []
+        for _ in range(max(map(len, self._rows.values()), default=1)):
+            spans.append((f" {left('↓ rail →', self._longest + 1)}", "muted"))
+            spans += [(centre(name, self._cell), "muted") for name in names]
+            spans.append((" ", ""))
         return tuple(spans)
 
     def row(self, name: str, width: int, selected: bool = False) -> Line:
-        """One node."""
-        node = self._nodes[name]
-        cell = _CELL if len(node.cells) > 1 else 11
-        spans: list[Span] = [(f" {left(clean(name, 64), self._longest)} ", "strong")]
-        spans += [_cell(one, cell) for one in node.cells]
-        lost = max((one.unfinished for one in node.cells if one is not None), default=0)
-        if lost:
-            spans.append((f"  ✗ {lost} of {max(one.looks for one in node.cells if one)}"
-                          " did not finish", "bad"))  # fmt: skip
+        """The nodes of a row, side by side."""
+        spans: list[Span] = []
+        for host in self._rows[name]:
+            ink = "strong" if host in self._bad else "muted"
+            spans.append((f" {left(clean(host, 64), self._longest)} ", ink))
+            spans += [_dotted(one, self._cell) for one in self._nodes[host].cells]
+            spans.append((" ", ""))
+        if lost := self._lost(name):
+            looks = max(one.looks for one in self._nodes[name].cells if one)
+            spans.append((f"  ✗ {lost} of {looks} did not finish", "bad"))
         return tuple(spans)
 
     def title(self, name: str) -> str:
@@ -89,6 +124,10 @@ class LinksTab(FleetTab):
     def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
         """Whom the looks accuse, and the map of the leaves."""
         lines = [*self._accused(width), ()]
+        for host in self.hosts(name):
+            figures = [_cell(one, self._cell) for one in self._nodes[host].cells]
+            lines.append(((f"{left(clean(host, 64), self._longest)} ", "strong"), *figures))
+        lines.append(())
         lines += leaf_lines(self._links.leaves, self._links.word, width)
         if self._links.assumption:
             lines += [(), *wrapped(((clean(self._links.assumption, 300), "warn"),), width, 2)]
@@ -129,21 +168,28 @@ class LinksTab(FleetTab):
         return lines
 
     def hosts(self, name: str) -> tuple[str, ...]:
-        """The node."""
-        return (name,)
+        """Its nodes; of a row that one with a bad link leads, that one."""
+        return (name,) if name in self._bad else self._rows[name]
 
     def copied(self, name: str) -> tuple[str, ...]:
-        """What is accused, else the node's name."""
+        """What is accused, else the nodes of the row."""
         said = tuple(clean(culprit.said, 400) for culprit in self._links.found.culprits)
-        return said or (clean(name, 64),)
+        return said or (self.facts.chosen(self.hosts(name)),)
 
 
-def _heat(share: float) -> str:
-    return f"heat-{sum(share >= step for step in HEATS)}"
+def _pale(share: float) -> str:
+    """The ink of a cell of which no look was bad: colour only where it is not healthy."""
+    return "muted" if share >= _WELL else "warn"
+
+
+def _dotted(cell: HeatCell | None, width: int) -> Span:
+    """The same; a dot for what is healthy."""
+    well = cell is not None and not cell.mostly_bad and (cell.share or 0.0) >= _WELL
+    return (centre("·", width), "muted") if well else _cell(cell, width)
 
 
 def _cell(cell: HeatCell | None, width: int) -> Span:
-    """One cell: a share in percent on its heat; a sign where a look was bad."""
+    """One cell: a share in percent; a sign and a colour where looks were bad."""
     if cell is None:
         return (centre("–", width), "muted")
     if cell.share is None:
@@ -151,8 +197,8 @@ def _cell(cell: HeatCell | None, width: int) -> Span:
             centre("✗" if cell.unfinished else "–", width),
             "bad" if cell.unfinished else "muted",
         )
-    sign = "▼" if cell.mostly_bad else ""
-    return (centre(f"{sign}{cell.share * 100:.0f}", width), _heat(cell.share))
+    sign, ink = ("▼", "bad") if cell.mostly_bad else ("", _pale(cell.share))
+    return (centre(f"{sign}{cell.share * 100:.0f}", width), ink)
 
 
 def leaf_lines(leaves: LeafMap, word: str, width: int) -> list[Line]:
@@ -206,7 +252,7 @@ def _small(cell: HeatCell | None) -> Span:
         return ("  ", "")
     if cell.share is None:
         return ("✗ ", "bad")
-    return ("▼ " if cell.mostly_bad else "  ", _heat(cell.share))
+    return ("▼ ", "bad") if cell.mostly_bad else ("· ", _pale(cell.share))
 
 
 NODES = TABS[-1]

@@ -196,7 +196,7 @@ def _binding(user: GpuUser, snapshot: NodeSnapshot) -> Iterator[Fact]:
         gpu, reading = snapshot.machine.gpu(found.gpu), snapshot.readings.gpu(found.gpu)
         busy = percent(None if reading is None else reading.utilization_percent)
         label = found.gpu if gpu is None else gpu_label(gpu)
-        yield label, f"{found.gpu}, {busy} busy, NUMA node {whole(found.node)}", ""
+        yield label, f"{found.gpu}, utilisation {busy}, NUMA node {whole(found.node)}", ""
         cpus = f"CPUs {process.cpu_affinity or UNKNOWN}: {CPUS[found.cpus]}"
         yield "", cpus, "bad" if found.cpus == FAR else ""
         memory = f"memory of NUMA {process.memory_nodes or UNKNOWN}: {MEMORY[found.memory]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +17,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, seconds, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.topology.wiring.graph import gpu_numa
-from gputop.widgets.named_list import NamedList
+from gputop.widgets.named_list import NamedList, with_order
 from gputop.widgets.spans import Line, Span, cut, left, right, text_of, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ COLUMNS = (
     ("pid", 8),
     ("program", 11),
     ("GPUs", 7),
-    ("busy", 5),
+    ("util", 5),
     ("CPUs", 14),
     ("to GPU", 8),
     ("NUMA", 4),
@@ -36,7 +36,7 @@ COLUMNS = (
     ("age", 7),
 )
 """Head and width; what does not fit is left out from the right."""
-NUMBERS = ("busy", "NUMA", "memory", "age")
+NUMBERS = ("util", "NUMA", "memory", "age")
 INDENT = 3
 UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 """torchrun generates an id for a run without a name; its beginning is enough in a list."""
@@ -172,20 +172,35 @@ class JobList(NamedList):
 
     def show_rows(self, rows: Sequence[JobRow], nothing: str) -> None:
         """Put these rows on screen, or say why there is none."""
-        self._rows, self._nothing = tuple(rows), nothing
-        moved = self.take_names(row.name for row in rows)
+        self._rows, self._nothing = tuple(self._sorted(rows)), nothing
+        moved = self.take_names(row.name for row in self._rows)
         self.draw()
         if rows and moved:
             self.call_after_refresh(self.reveal_cursor)
+
+    def _sorted(self, rows: Sequence[JobRow]) -> Iterator[JobRow]:
+        """The processes of each job by the column whose heading was clicked."""
+        shown = _fitting(self.scrollable_content_region.width or 78)
+        known = {row.name: row for row in rows}
+        for row in rows if self.column else ():
+            if row.user is None:
+                yield row
+                names = [one.name for one in rows if one.user is not None and one.job is row.job]
+                head, line = (
+                    _head(shown),
+                    lambda name: _line(known[name].cells, shown, " ", ("", "")),
+                )
+                yield from (known[name] for name in self.in_order(names, head, line))
+        yield from () if self.column else rows
 
     def draw(self) -> None:
         """Draw the rows."""
         width = self.scrollable_content_region.width or 78
         if not self._rows:
-            self.show(((), ((f" {self._nothing}", "muted"),)))
+            self.show(((), *wrapped(((f" {self._nothing}", "muted"),), width, 1)))
             return
         shown = _fitting(width)
-        lines = [_line([(head, "muted") for head, _ in shown], shown, " ", ("", ""))]
+        lines = [with_order(_head(shown), self.column, falling=self.falling)]
         lines += [self._draw_row(row, shown, width) for row in self._rows]
         self.show(lines, self.marks_at(width))
 
@@ -211,6 +226,10 @@ def _fitting(width: int) -> tuple[tuple[str, int], ...]:
             break
         found.append((head, size_))
     return tuple(found)
+
+
+def _head(shown: Sequence[tuple[str, int]]) -> Line:
+    return _line([(head, "muted") for head, _ in shown], shown, " ", ("", ""))
 
 
 def _line(

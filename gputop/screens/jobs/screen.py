@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 
 from gputop.answers.jobs import fact_blocks, nothing, sentence_block
 from gputop.live.findings import Shown
+from gputop.live.jobs_controller import WRONG, wrong
 from gputop.live.past import past_of
 from gputop.live.recent import Recent
 from gputop.printing.render import render
@@ -26,7 +27,6 @@ from gputop.screens.jobs.variables import (
     work_out,
 )
 from gputop.screens.listing import ListedView
-from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsReport, ask_live
 from gputop.topology.jobs.binding import FAR
@@ -34,10 +34,8 @@ from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.jobs.silence import STOPPED_SECONDS
 from gputop.topology.jobs.standing import JobState, RankState, TroubleKind
 from gputop.topology.model.page import SIMULATED, Blank, Block, Fact, Fix, Heading, Page, Role, Text
-from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import whole
-from gputop.topology.recorded.demos.demo import names
 from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
@@ -79,9 +77,6 @@ ABOUT_JOBS = frozenset(
 """Rules whose findings are shown beside the job that they are about."""
 
 # What the jobs say of themselves: asked when the screen opens and on a key, never on a tick.
-DEMO = "demo "
-WRONG = (JobVerdict.HANGS, JobVerdict.FAULTY, JobVerdict.WAITS)
-"""The verdicts that stand above the list, the worst first."""
 
 # Explains how a job or a process is bound, compared with where its GPUs are.
 BASIS = (
@@ -135,13 +130,6 @@ def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
     return tuple(Fix(text=run.format(node)) for node in nodes)
 
 
-def of_demo(snapshot: NodeSnapshot) -> JobsReport | None:
-    """The simulated answer of a demo; None for anything else."""
-    source = snapshot.source[0] if len(snapshot.source) == 1 else ""
-    name = source.removeprefix(DEMO)
-    return simulated(snapshot, name) if source.startswith(DEMO) and name in names() else None
-
-
 def asking(
     snapshot: NodeSnapshot, before: JobsReport | None, recent: Recent
 ) -> Callable[[], JobsReport]:
@@ -163,10 +151,10 @@ def described(snapshot: NodeSnapshot) -> frozenset[int]:
 
 def headline(answer: JobsReport | None, snapshot: NodeSnapshot) -> Line | None:
     """The sentence about the job that is worst off; None where none hangs, waits or is faulty."""
-    found = [job for job in (answer.jobs if answer else ()) if job.verdict in WRONG]
+    found = wrong(answer)
     if not found:
         return None
-    worst = min(found, key=lambda job: job.verdict.order)
+    worst = found[0]
     sign, ink, _ = worst.verdict.shown
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
     mark = "" if snapshot.is_live else f" · {SIMULATED}"
@@ -248,12 +236,12 @@ class JobsScreen(ListedView):
             "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
         ),
         note("variables", "* acts here, ! without effect, ? unknown name"),
-        Key("r", "ask_jobs", "ask again", "ask the jobs again: /proc, RAS on this machine, dumps"),
-        note("y", "copy what is known of it"),
+        Key("R", "ask_jobs", "ask again", "ask the jobs again: /proc, RAS on this machine, dumps"),
+        note("y", "copy what is known about it"),
         note("p", "probe its GPUs"),
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
     )
-    LINE = ("w", "r", "y", "PgDn")
+    LINE = ("w", "R", "y", "PgDn")
     SCROLLED = DETAILS
 
     class Answered(Message):
@@ -273,10 +261,6 @@ class JobsScreen(ListedView):
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
-        self._answer: JobsReport | None = None
-        """What the jobs said last."""
-        self._answered_for: object = None
-        """The processes that a demo answered for."""
         self._last_asked: tuple[frozenset[int], float] = (frozenset(), 0.0)
         """The processes on the GPUs when this machine was asked last, and when: monotonic."""
         self._known: list[tuple[JobRequest, VariableDetails]] = []
@@ -294,7 +278,7 @@ class JobsScreen(ListedView):
     def leading(self) -> tuple[str, ...]:
         """Without the key that asks again where there is nobody to ask."""
         live = self.report is not None and self.report.snapshot.is_live
-        return tuple(name for name in super().leading() if live or name != "r")
+        return tuple(name for name in super().leading() if live or name != "R")
 
     def on_screen_resume(self) -> None:
         """Ask the jobs whenever the screen is opened."""
@@ -316,16 +300,15 @@ class JobsScreen(ListedView):
 
     def on_jobs_screen_asked(self, message: Asked) -> None:
         """Show what the jobs said."""
-        self._answer = message.answer
+        self.gputop.jobs.answer = message.answer
         self.redraw()
 
     def draw(self, report: Report) -> None:
         """Update both parts; on most ticks only figures have changed."""
         snapshot = report.snapshot
-        if not snapshot.is_live and self._answered_for != snapshot.readings.processes:
-            self._answered_for = snapshot.readings.processes
-            self._answer = of_demo(snapshot)
-        elif snapshot.is_live and self._due(snapshot):
+        if not snapshot.is_live:
+            self.gputop.jobs.look(snapshot)
+        elif self._due(snapshot):
             # Processes came or went: what was said is about others.
             self.action_ask_jobs()
         table, board = self._list, self.query_one("#job", Board)
@@ -334,6 +317,7 @@ class JobsScreen(ListedView):
         table.draw_once(
             lambda: self._draw_list(found, snapshot),
             *listed,
+            table.order,
             report.diagnosis,
             self.gputop.findings.quiet,
             id(self._answer),
@@ -349,6 +333,11 @@ class JobsScreen(ListedView):
             id(self._answer),
             table.selected,
         )
+
+    @property
+    def _answer(self) -> JobsReport | None:
+        """What the jobs said last."""
+        return self.gputop.jobs.answer
 
     def _due(self, snapshot: NodeSnapshot) -> bool:
         pids, at = self._last_asked
@@ -448,8 +437,10 @@ class JobsScreen(ListedView):
             self.gputop.selected.pick(targets[0])
 
     def take_selection(self, selected: PickedDevices) -> None:
-        """Select what uses the GPU that was picked elsewhere."""
-        if selected.device is not None:
+        """Select the line that a search chose, else what uses the GPU that was picked elsewhere."""
+        if name := selected.take_name():
+            self._list.go_to(name)
+        elif selected.device is not None:
             self._list.select_about(selected.device)
 
     def selected_text(self) -> str:

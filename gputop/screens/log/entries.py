@@ -67,12 +67,19 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
         return _whole(read)
     if isinstance(what, Finding):
         facts = [Fact(what=proof.what, value=proof.value, source="") for proof in what.evidence]
-        facts += [_plain("look", text) for text in what.look]
+        if not what.candidates:
+            facts += [_plain("check:", text) for text in what.look]
+        for one in what.candidates:
+            facts += [_plain("possible cause:", one.cause)]
+            facts += [_plain("for it:", text) for text in one.supported_by]
+            facts += [_plain("against it:", text) for text in one.contradicted_by]
+            facts += [_plain("decides:", one.needs)]
+            facts += [_plain("then:", " ".join(fix.lines)) for fix in one.fix]
         return Page.why(
             title=what.title,
-            claim=what.cause,
+            claim=what.cause or "Nothing in this text proves which of these causes it is.",
             facts=tuple(facts),
-            fix=what.fix,
+            fix=() if what.candidates else what.fix,
         )
     if isinstance(what, LogNote):
         who = [f"rank {rank}" for rank in what.ranks] or list(what.hosts)

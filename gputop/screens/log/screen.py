@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,53 +17,69 @@ from gputop.pages.log import (
     agreed,
     compared,
     gaps,
-    nothing_found,
     outputs,
     sections,
     version,
 )
+from gputop.pages.log_findings import headline, nothing_found
 from gputop.pages.own_diagnostics import only_diagnostics, verdicts
 from gputop.printing.render import page_text, render
 from gputop.screens.log.entries import entries, entry_lines, explained
-from gputop.screens.view import View
+from gputop.screens.log.examples import EXAMPLES
+from gputop.screens.view import View, runs_library
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.page import Role, Text
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Cells, Line, left, wrapped
-from gputop.widgets.typed_line import TypedLine
+from gputop.widgets.typed_line import TypedLine, is_text
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
     from gputop.screens.log.entries import LogEntry
     from gputop.topology.diagnosis.symptoms.log import ReadLog
+    from gputop.topology.hardware.terms import VendorTerms
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 # The lines above a log: what went wrong and what to do, then what it is; or how to get one.
 PASTED = "pasted text"
-NO_LOG: tuple[Line, ...] = (
-    (
-        (" – No log is open: ", "strong"),
-        ("o", "key bold @screen.open"),
-        (" names a file, ", ""),
-        ("n", "key bold @app.probe_nccl(False)"),
-        (" runs one here, or paste a text", ""),
-    ),
+NO_LOG: tuple[Line, ...] = (((" – No log is open", "strong"),),)
+COPY: Line = (("y", "key bold @copy"), (" copies them", "muted"))
+VARIABLES = (
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM,NET,TUNING "
+    "NCCL_DEBUG_FILE=nccl.%h.%p.log"
 )
-HOW_TO = (
-    "Files may be compressed. The output of driver tools, lspci, ibstat, {tests} and env is "
-    "read as well.",
-    "",
-    "Start the job with these variables to get one:",
-    "  NCCL_DEBUG=INFO",
-    "  NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
-    "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
-    "Without NCCL_DEBUG_FILE the lines are in the job's output, which works too.",
-    "",
-    "n runs {libraries} on all GPUs here and compares its log with the prediction.",
-)
+"""With these a job writes the log that can be compared best."""
+
+
+def ways(words: VendorTerms, runs: bool) -> Iterator[Line]:
+    """Three ways to a log, logs to try the screen with, and how a job writes one.
+
+    `runs`: whether the library can be run here.
+    """
+    yield ()
+    yield (
+        ("   Paste", "key bold"),
+        (" a log anywhere, or what a tool of the driver, lspci, ibstat, ", ""),
+        (words.fill("{tests} or env printed", tests=f"{words.library.lower()}-tests"), ""),
+    )
+    yield (("   o", "key bold @screen.open"), (" opens a file, compressed or not", ""))
+    run = words.fill(" runs {libraries} on all GPUs here and compares its log")
+    if runs:
+        yield (("   n", "key bold @app.probe_nccl(False)"), (run, ""))
+    else:
+        yield (("   n", "muted"), (f"{run}: on a live node, not on this one", "muted"))
+    yield ()
+    yield (("   E", "key bold @screen.example"), (" opens an example, again the next one:", ""))
+    for place, (about, _) in enumerate(EXAMPLES):
+        yield ((f"     • {about}", f"key @screen.example({place})"),)
+    yield ()
+    yield (("   To get a log", "strong"), (" start the job with these variables; ", ""), *COPY)
+    yield from (((f"     {setting}", ""),) for setting in VARIABLES.split())
+    without = "Without the last one the lines are in the job's output, which works too."
+    yield ((f"     {without}", "muted"),)
 
 
 def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) -> tuple[Line, ...]:
@@ -83,29 +99,27 @@ def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) ->
 
 
 def _answer(read: ReadLog, width: int) -> list[Line]:
-    """The worst finding and its cure in two lines; without one, how the prediction fares."""
-    if not read.findings:
+    """The headline and its first step in two lines; without one, how the prediction fares."""
+    head = None if only_diagnostics(read.log) else headline(read)
+    if head is None:
         nothing: Line = ((left(f"   {nothing_found(read)}", width), "muted"),)
         if only_diagnostics(read.log):
             return [*render(verdicts(read.log.diagnostics), width, 1), nothing]
         mark, said = agreed(read), left(clean(compared(read), 300), width - 3)
         return [((f" {mark.sign} ", mark.ink), (said, "strong")), nothing]
-    worst = read.findings[0]
-    sign, ink, _ = worst.severity.shown
-    more = f" · {len(read.findings) - 1} more" if len(read.findings) > 1 else ""
+    sign, ink, _ = head.mark.shown
+    more = f" · {head.more} more" if head.more else ""
     room = width - len(more) - 3
-    lines: list[Line] = [
-        (
-            (f" {sign} ", ink),
-            (left(clean(worst.title, 300), room).rstrip(), f"{ink} bold"),
-            (more, "muted"),
+    said = left(clean(head.within(room), 300), room).rstrip()
+    lines: list[Line] = [((f" {sign} ", ink), (said, f"{ink} bold"), (more, "muted"))]
+    what, _, step = head.step.partition(" · Look: ")[0].partition(": ")
+    if step:
+        what = "Do" if what == "Fix" else what
+        lines.append(
+            ((f"   {what}  ", "key bold"), (left(clean(step, 400), width - len(what) - 5), ""))
         )
-    ]
-    cure = " ".join(f"{fix.text} {fix.command or ''}".rstrip() for fix in worst.fix[:1])
-    if cure:
-        lines.append((("   Do  ", "key bold"), (left(clean(cure, 400), width - 7), "")))
     else:
-        lines.append(((left(f"   {clean(worst.cause, 400)}", width), ""),))
+        lines.append(((left(f"   {nothing_found(read)}", width), "muted"),))
     return lines
 
 
@@ -115,11 +129,6 @@ class TextPasted(Message):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
-
-
-def is_text(pasted: str) -> bool:
-    """Whether this is a text, not a path: more than one line says something."""
-    return sum(1 for line in pasted.splitlines() if line.strip()) > 1
 
 
 class PathLine(TypedLine):
@@ -152,11 +161,19 @@ class LogScreen(View):
             "run {library}",
             "run {libraries} itself on all GPUs and compare its log",
         ),
+        Key(
+            "E",
+            "example",
+            "example",
+            "open an example, a short log with a fault; again the next one",
+            command="Open an example log",
+            about="A short log with a fault",
+        ),
         *select_keys("select a finding or a difference; Enter says why", "↑ ↓"),
         *scroll_keys("scroll_text", 8, "scroll the log in short", "more"),
-        note("Esc", "stop reading, or close the line for the path"),
+        note("Esc", "stop reading, or close the path prompt"),
     )
-    LINE = ("o", "n", "w", "PgDn")
+    LINE = ("o", "E", "n", "w", "PgDn")
     SCROLLED = "#log-text"
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
@@ -168,6 +185,8 @@ class LogScreen(View):
         self._entries: list[LogEntry] = []
         self._selected = 0
         self._path = ""
+        self._example = -1
+        """Place of the example that was opened last."""
         self._run: ReadLog | None = None
         """The run of the probe nccl that was shown last."""
 
@@ -199,7 +218,9 @@ class LogScreen(View):
         )
         if self._read is not None:
             self._draw_entries(self._read)
-        text.draw_once(lambda: self._draw_text(text), id(self._read), width)
+        text.draw_once(
+            lambda: self._draw_text(text), id(self._read), width, runs_library(self.report)
+        )
 
     def _draw_entries(self, read: ReadLog) -> None:
         width, _ = self._widths()
@@ -222,10 +243,8 @@ class LogScreen(View):
             words = self.gputop.words
             board.caption(words.fill("Debug log of {libraries}"))
             width = max(self.app.size.width - 2, 20)
-            for line in HOW_TO:
-                ink = "" if line.startswith("  ") else "muted"
-                plain = f" {words.fill(line, tests=f'{words.library.lower()}-tests')}"
-                lines += wrapped(((plain, ink),), width, 1) if line else ((),)
+            for line in ways(words, runs_library(self.report)):
+                lines += wrapped(line, width, 5) if line else ((),)
         else:
             board.caption("The log in short")
             _, wide = self._widths()
@@ -250,6 +269,12 @@ class LogScreen(View):
         placeholder = "path of a debug log, compressed or not; or paste a text"
         await self.open_line(placeholder, self._path, of=PathLine)
 
+    def action_example(self, place: int | None = None) -> None:
+        """Open an example; without its place the one after the last."""
+        self._example = self._example + 1 if place is None else place
+        about, text = EXAMPLES[self._example % len(EXAMPLES)]
+        self._open_text(text, f"example: {about}")
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Read that file."""
         event.stop()
@@ -260,11 +285,12 @@ class LogScreen(View):
         if path:
             self.open_path(path)
 
-    def on_paste(self, event: events.Paste) -> None:
-        """Read a pasted text where no line is open."""
-        if is_text(event.text):
-            event.stop()
-            self._open_text(event.text)
+    def on_screen_resume(self) -> None:
+        """Read a text that was pasted on any screen."""
+        super().on_screen_resume()
+        text, self.gputop.pasted = self.gputop.pasted, ""
+        if text:
+            self._open_text(text)
 
     def on_text_pasted(self, event: TextPasted) -> None:
         """Read a text that was pasted into the line for the path."""
@@ -274,11 +300,11 @@ class LogScreen(View):
         self.set_focus(None)
         self._open_text(event.text)
 
-    def _open_text(self, text: str) -> None:
+    def _open_text(self, text: str, name: str = PASTED) -> None:
         if self._reading is not None:
             self._reading.cancel()
         self._failure = ""
-        self._start(Path(PASTED), text)
+        self._start(Path(name), text)
 
     def _start(self, path: Path, text: str | None = None) -> None:
         snapshot = None if self.report is None else self.report.snapshot
@@ -384,7 +410,9 @@ class LogScreen(View):
         return explained(self._entries[self._selected], self._read)
 
     def selected_text(self) -> str:
-        """The explanation of the selected entry."""
+        """The explanation of the selected entry; without a log, how a job writes one."""
+        if self._read is None:
+            return VARIABLES
         why = self.why()
         if why is None:
             return ""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from rich.cells import cell_len
 
+from gputop.screens.map.load import LinkLoad
 from gputop.terminal.clean import clean
 from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Edge, Line, Point
 
@@ -52,6 +53,10 @@ class Marks:
     bottleneck: frozenset[Edge] = frozenset()
     nodes: frozenset[str] = frozenset()
     """Graph nodes on the path."""
+    step: frozenset[Edge] = frozenset()
+    """The part of the path where the walk along it is."""
+    loads: frozenset[tuple[tuple[str, str], LinkLoad]] = frozenset()
+    """The ends of lines whose load is known."""
 
 
 @dataclass(slots=True)
@@ -70,6 +75,7 @@ class Canvas:
     def __init__(self, drawing: Drawing, marks: Marks, *, ascii_only: bool = False) -> None:
         self.width, self.height = drawing.width, drawing.height
         self._ascii = ascii_only
+        self._loads = dict(marks.loads)
         self._pens: dict[Point, _Pen] = {}
         self.rows: list[list[Cell]] = [[(" ", "")] * drawing.width for _ in range(drawing.height)]
         for box in drawing.boxes:
@@ -124,9 +130,12 @@ class Canvas:
         self._stroke(corners, style, heavy, 4 if heavy == 2 else 0)
 
     def _line(self, line: Line, marks: Marks) -> None:
-        style = line_style(line, marks)
+        style, load = line_style(line, marks), self._loads.get(line.ends)
         lit = style in LIT
-        self._stroke(line.points, style, 2 if lit else 1, 3 if lit else 1)
+        thick = lit or load is LinkLoad.FULL
+        if load is not None and style == line.kind:
+            style += _LOADED[load]
+        self._stroke(line.points, style, 2 if thick else 1, 3 if lit else 1)
 
     def _stroke(self, points: Iterable[Point], style: str, weight: int, rank: int) -> None:
         """Draw a polyline; where strokes meet, the one of the highest rank gives the colour."""
@@ -181,8 +190,15 @@ class Canvas:
                 self.write(box.x + inset + len(usual + odd), row, less, short)
 
 
-LIT = ("path", "bottleneck")
+LIT = ("path", "step", "bottleneck")
 """Styles of lines that are picked out."""
+_LOADED = {
+    LinkLoad.IDLE: "-idle",
+    LinkLoad.SOME: "",
+    LinkLoad.HALF: "-busy",
+    LinkLoad.FULL: "-busy",
+}
+"""What the style of a line ends in for its load."""
 
 
 def box_style(box: Box, marks: Marks) -> str:
@@ -200,6 +216,8 @@ def line_style(line: Line, marks: Marks) -> str:
     """Style name of a line."""
     if line.edges & marks.bottleneck:
         return "bottleneck"
+    if line.edges & marks.step:
+        return "step"
     if line.edges & marks.path:
         return "path"
     return "bad" if line.weak else line.kind

@@ -14,8 +14,9 @@ from gputop.screens.map import live as wiring_live
 from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
 from gputop.screens.map.info import has_one_rate, label
+from gputop.screens.map.load import LinkLoad, loads
 from gputop.screens.map.measured import MeasuredLines
-from gputop.screens.map.rings import way
+from gputop.screens.map.rings import Laid, way
 from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Edge
 from gputop.topology.sketch.layout import fitting, layout
 from gputop.widgets.board import Board
@@ -24,6 +25,7 @@ from gputop.widgets.spans import Line
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.map.rings import RankOrder
+    from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.wiring.paths import Path
 
@@ -51,9 +53,12 @@ INKS = {
     "pcie": "link-pcie",
     "socket": "link-socket",
     "net": "link-net",
+    **{f"{kind}-idle": "muted" for kind in ("nvlink", "xgmi", "pcie")},
+    **{f"{kind}-busy": f"link-{kind} bold" for kind in ("nvlink", "xgmi", "pcie")},
     "bad": "bad",
     "warn": "warn",
     "path": "accent",
+    "step": "key bold",
     "path-frame": "accent",
     "bottleneck": "bad",
     "first": "accent bold underline",
@@ -108,6 +113,10 @@ class WiringDiagram(Board):
         self.overlay: RankOrder | None = None
         """The ring or tree that is laid over the drawing."""
         self._selected: str | None = None
+        self._loads: dict[tuple[str, str], LinkLoad] = {}
+        self._seen: tuple[NodeSnapshot | None, Drawing | None] = (None, None)
+        self._turn = 0
+        """How many readings were drawn: the walk along a ring goes one step with each."""
         self._column = 0
         self._canvas: Canvas | None = None
         self._canvas_for: tuple[object, ...] = ()
@@ -126,6 +135,11 @@ class WiringDiagram(Board):
         if self.first is None or box is None or not box.members or box.id == self.first:
             return None
         return self.first, box.id
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the load of any line is known."""
+        return bool(self._loads)
 
     def show_report(self, report: Report, rows: int) -> None:
         """Draw a report into so many rows; what did not change is not drawn again."""
@@ -169,9 +183,12 @@ class WiringDiagram(Board):
         if len(nodes) == 2:
             nodes |= {"mesh"}
         over = self.overlay if self.path is None else None
+        self._take_reading(report)
+        step: frozenset[Edge] = frozenset()
         if over is not None:
-            path = over.edges
-        marks = Marks(self._selected, self.first, path, narrow, nodes)
+            path, narrow, step = over.edges, over.narrow, over.step(self._turn)
+        loads = frozenset(self._loads.items())
+        marks = Marks(self._selected, self.first, path, narrow, nodes, step, loads)
         if self._canvas is None or self._canvas_for != (self.drawing, marks, ascii_only):
             self._canvas_for = (self.drawing, marks, ascii_only)
             self._canvas = Canvas(self.drawing, marks, ascii_only=ascii_only)
@@ -202,6 +219,15 @@ class WiringDiagram(Board):
             rows[y] = _line(cells)
         self.show([rows[y] for y in range(self.drawing.height)])
 
+    def _take_reading(self, report: Report) -> None:
+        """Look at the loads of the lines, once for each reading."""
+        snapshot, drawing = self._seen
+        if report.snapshot is snapshot and self.drawing is drawing:
+            return
+        self._turn += snapshot is not None and snapshot is not report.snapshot
+        self._seen = (report.snapshot, self.drawing)
+        self._loads = loads(self.drawing, report.graph, report.snapshot.readings, self._loads)
+
     def _followers(self, report: Report, over: RankOrder) -> Iterator[tuple[Box, str]]:
         """Each GPU of a ring with the next one, of a tree with its parent, for its upper edge."""
         for node, other in over.marks():
@@ -209,7 +235,7 @@ class WiringDiagram(Board):
             if box is None or not box.framed:
                 continue  # the line that a box without a frame has is full
             name = label(report.graph, other).removeprefix("GPU") if other else "root"
-            sign = "→" if over.is_ring else "↑" if other else ""
+            sign = "→" if over.algorithm is Laid.RING else "↑" if other else ""
             if len(sign + name) < box.width - 4:
                 yield box, sign + name
 
@@ -292,7 +318,17 @@ def _lit(path: Path | None) -> tuple[frozenset[Edge], frozenset[Edge], frozenset
 
 
 def _line(cells: list[Cell]) -> Line:
-    return tuple((text, INKS.get(style, "")) for text, style in runs(cells))
+    return tuple(span for text, style in runs(cells) for span in _spans(text, INKS.get(style, "")))
+
+
+def _spans(text: str, ink: str) -> Line:
+    """A run in its ink; a line stands under its words alone, not under the blanks around them."""
+    words = text.strip()
+    if "underline" not in ink or words == text:
+        return ((text, ink),)
+    before, _, after = text.partition(words) if words else (text, "", "")
+    bare = ink.replace(" underline", "")
+    return tuple(span for span in ((before, bare), (words, ink), (after, bare)) if span[0])
 
 
 # Moves over a drawing: which box lies in a direction, and which comes next.

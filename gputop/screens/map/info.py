@@ -9,6 +9,7 @@ from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.facts import DOT
 from gputop.screens.map.measured import there_and_back
 from gputop.terminal.clean import clean
+from gputop.topology.explain.pair_summary import pair_summary
 from gputop.topology.model import units
 from gputop.topology.sketch.drawing import BoxKind
 from gputop.topology.sketch.names import bridge_names, is_weak, nic_rate, short
@@ -215,6 +216,10 @@ def ends_text(
     if path.kind is WireKind.NVLINK and len(path.nodes) > 2:
         over = " and ".join(label(graph, node) for node in path.nodes[1:-1])
         verdict = (*verdict, DOT, (f"{report.words.library} relays through {over}", ""))
+    summary = pair_summary(report.node, a, b)
+    if summary.detour:
+        how = summary.head.partition(": ")[2]
+        verdict = (*verdict, DOT, (f"{report.words.library}: no P2P, {how}", "warn"))
     return tuple(head), verdict
 
 

@@ -50,14 +50,17 @@ def figures(
             ]
     for line in drawing.lines:
         if line.live is not None:
-            text, style = _traffic(line, readings), "live"
+            text, style, mesh = _traffic(line, readings), "live", ""
             measured_text = "" if measured is None else measured.of(line)
             # "↑0.0 ↓0.0" is as good as idle.
             if measured_text and (text == _IDLE or set(text) <= set("↑↓0. ")):
                 text, style = measured_text, "bad" if measured_text[0] in "▼!" else "live"
-            elif mesh := _of_mesh(line, graph, cursor):
-                text = mesh
-            found.append((line.live, fit((text, ""), line.live.width), style))
+            else:
+                mesh = _of_mesh(line, graph, cursor)
+            # What moves; how the selected GPU is joined to this one where that differs or lacks.
+            first = mesh.startswith("no") or line.ends[0].startswith(PREFIX)
+            ways = (*filter(None, (mesh, text) if first else (text, mesh)), "")
+            found.append((line.live, fit(ways, line.live.width), style))
     return [figure for figure in found if figure[1]]
 
 

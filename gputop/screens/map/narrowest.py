@@ -10,6 +10,7 @@ from gputop.screens.map.info import label
 from gputop.screens.map.links import NVSWITCH, MapLink
 from gputop.screens.map.live import pace
 from gputop.topology.model.cpulist import written
+from gputop.topology.model.severity import SLOW
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.sketch.names import is_weak, short
 from gputop.topology.wiring.wires import WireKind
@@ -32,8 +33,6 @@ COLUMNS = (
 HEADING = "GB/s payload, one way"
 NOT_PER_LINK = "not per link"
 """A GPU that has a link to each other one counts the traffic of all of them together."""
-LEAST_ROWS = 3
-"""Fewer rows of links than this say less than the drawing."""
 
 
 def head_lines(report: Report, found: Sequence[MapLink], width: int) -> tuple[Line, Line]:
@@ -47,23 +46,27 @@ def head_lines(report: Report, found: Sequence[MapLink], width: int) -> tuple[Li
     devices: dict[str, list[str]] = {}
     for link in weak:
         devices.setdefault(_name(report.graph, link), []).append(_loss(link))
-    word = report.words.link
+    links = report.words.link
     texts = [
-        f"no {word} between {label(report.graph, a)} and {label(report.graph, b)}" for a, b in gone
+        f"no {links} between {label(report.graph, a)} and {label(report.graph, b)}" for a, b in gone
     ]
     texts += [f"{name}: {', '.join(losses)}" for name, losses in devices.items()]
     more = f" · {len(texts) - 2} more" if len(texts) > 2 else ""
-    narrow = (" ▼ ", "warn bold"), (" · ".join(texts[:2]) + more, "warn bold")
+    sign, ink, word = SLOW.shown
+    said = " · ".join(texts[:2]) + more
+    # Where there is no room the sign stands for its word.
+    mark = f" {sign} {word}  " if len(said) + len(word) + 5 <= width else f" {sign} "
+    narrow = (mark, f"{ink} bold"), (said, "warn bold")
     return cut(narrow, width), cut(((f"   {joined}", ""),), width)
 
 
 def table(
     report: Report, found: Sequence[MapLink], measured: MeasuredLines, width: int, rows: int
 ) -> list[Line]:
-    """At most so many rows: the narrowest links first, equal ones in one row; [] for too few."""
+    """At most so many rows: the narrowest links first, equal ones in one row; [] without room."""
     # Between CPUs no source has a rate or a count: a row of dashes.
     groups = _groups([link for link in found if link.role != "CPU–CPU" or link.wire.payload_gbs])
-    if rows - 1 < min(LEAST_ROWS, len(groups)) or not groups:
+    if rows < 2 or not groups:
         return []
     shown = _fitting(width)
     if len(shown) < 2:
@@ -173,7 +176,8 @@ def _whole(found: Sequence[MapLink]) -> tuple[Span, ...]:
         return (("   no link between devices was read", "muted"),)
     if unknown:
         text = f"   {unknown} of {len(found)} links do not report their width"
-        return ((f"{text}; the others are as wide as can be", "muted"),)
+        rest = "; the others are as wide as can be" if unknown < len(found) else ""
+        return ((text + rest, "muted"),)
     return ((f"   all {len(found)} links are as wide as both ends support", "muted"),)
 
 

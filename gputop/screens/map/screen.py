@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
@@ -22,19 +23,18 @@ from gputop.topology.explain import why as reasons
 from gputop.topology.sketch.drawing import BoxKind
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note
-from gputop.widgets.spans import Line, cut, text_of, wrapped
+from gputop.widgets.spans import Line, cut, text_of, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
     from gputop.live.selection import PickedDevices
     from gputop.screens.map.links import MapLink
+    from gputop.screens.map.rings import RankOrder
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.topology.sketch.drawing import Drawing
     from gputop.topology.wiring.graph import Graph
 
-_WIDE = 120
-"""Columns from which the line about the signs has room for a hint."""
 
 # The last line under the map: what the words and figures on its lines mean.
 HINT: Line = (
@@ -46,7 +46,10 @@ _BUNDLE = re.compile(r"\b(NV|xGMI )(\d+)\b")
 _LINKS = {"NV": "NVLink", "xGMI ": "link"}
 
 
-def legend(drawing: Drawing) -> Line:
+LOADS = ("grey = idle", "thick = 60 % or more")
+
+
+def legend(drawing: Drawing, width: int, *, loaded: bool) -> Line:
     """What the words and figures on the lines mean, each by an example that is drawn here."""
     labels = [label.text for line in drawing.lines for label in line.labels]
     most: dict[str, int] = {}
@@ -57,8 +60,11 @@ def legend(drawing: Drawing) -> Line:
         f"{kind}{count} = {count} {_LINKS[kind]}{'s' * (count != 1)}"
         for kind, count in sorted(most.items(), reverse=True)
     ]
+    words.append("! = fewer than possible")
+    if loaded and len(" · ".join((*words, *LOADS))) <= width:
+        words += LOADS
     spans: list[tuple[str, str]] = []
-    for word in (*words, "! = fewer than possible"):
+    for word in words:
         spans += [DOT] if spans else []
         spans.append((word, "muted"))
     return tuple(spans)
@@ -77,11 +83,11 @@ class MapScreen(View):
     MapScreen.-narrow.-tight #chosen { height: 3; }
     """
     KEYS = (
-        Key("up,k", "walk('up')", help="walk from device to device", written="↑ ↓ ← →"),
+        Key("up,k", "walk('up')", help="move from device to device", written="↑ ↓ ← →"),
         Key("down,j", "walk('down')"),
         Key("left,h", "walk('left')"),
         Key("right,l", "walk('right')"),
-        Key("tab", "walk('next')", help="next GPU or NIC, one before", written="Tab Shift+Tab"),
+        Key("tab", "walk('next')", help="next GPU or NIC, previous one", written="Tab Shift+Tab"),
         Key("shift+tab", "walk('previous')"),
         Key(
             "space",
@@ -89,7 +95,14 @@ class MapScreen(View):
             "mark",
             "mark a device; select another to see the path",
         ),
-        Key("r", "lay_over", "rings", "lay {library}'s rings and trees over the map"),
+        Key(
+            "r",
+            "lay_over",
+            "rings",
+            "lay {library}'s NVLS, rings and trees over the map",
+            command="Rings and trees",
+            about="Laid over the map",
+        ),
         Key("z", "zoom", "zoom", "draw larger or smaller; again: as it fits"),
         Key(
             "pageup",
@@ -111,6 +124,7 @@ class MapScreen(View):
         self._place = 0
         """Which overlay is shown, from 1; 0 for none."""
         self._known: tuple[Graph, list[MapLink]] | None = None
+        self._laid: tuple[tuple[object, object], list[RankOrder]] | None = None
         """A graph and its links."""
         self._drawn_for: tuple[object, ...] = ()
         """What the room of the table was worked out for."""
@@ -134,7 +148,7 @@ class MapScreen(View):
         """Update the drawing and the lines below it."""
         wiring = self.wiring
         wiring.shown = self.shown
-        laid = overlays(report) if self._place else []
+        laid = self._overlays(report) if self._place else []
         self._place = self._place if self._place <= len(laid) else 0
         wiring.overlay = laid[self._place - 1] if self._place else None
         narrow = self.query_one("#narrow", Board)
@@ -191,6 +205,13 @@ class MapScreen(View):
             self._known = (report.graph, links(report))
         return self._known[1]
 
+    def _overlays(self, report: Report) -> list[RankOrder]:
+        """What can be laid over the drawing, looked for once for a prediction."""
+        key = (report.graph, report.prediction)
+        if self._laid is None or any(map(is_not, self._laid[0], key)):
+            self._laid = (key, overlays(report))
+        return self._laid[1]
+
     def _draw_chosen(self, report: Report) -> None:
         box, pair, board = self.wiring.box, self.wiring.pair, self.query_one("#chosen", Board)
         width = max(self.app.size.width - 1, 20)
@@ -202,8 +223,8 @@ class MapScreen(View):
         else:
             board.show(((("  nothing to draw yet", "muted"),),))
             return
-        last_row = legend(self.wiring.drawing)
-        last_row = (*last_row, *HINT) if width > _WIDE else last_row
+        last_row = legend(self.wiring.drawing, width, loaded=self.wiring.loaded)
+        last_row = (*last_row, *HINT) if width_of((*last_row, *HINT)) <= width else last_row
         if report.snapshot.measurements:
             box_id = box.id if box is not None and box.kind is BoxKind.GPU else None
             last_row = MeasuredLines(report, box_id).legend or last_row
@@ -242,7 +263,7 @@ class MapScreen(View):
     def action_lay_over(self) -> None:
         """Lay the next ring or tree over the drawing; behind the last one there is none."""
         report = self.report
-        found = [] if report is None else overlays(report)
+        found = [] if report is None else self._overlays(report)
         if not found:
             self.gputop.say("no ring or tree is predicted for this node")
         self._place = (self._place + 1) % (len(found) + 1)

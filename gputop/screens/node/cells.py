@@ -11,8 +11,17 @@ from gputop.terminal.clean import clean
 from gputop.topology.explain.places import FAR, NEAR
 from gputop.topology.hardware.vendors import vendor_of
 from gputop.topology.model.cpulist import written
-from gputop.topology.model.units import UNKNOWN, figure, whole
-from gputop.widgets.gpu_cells import GIB, LINKS_SIGNED, Row, fast_traffic, figure_ink, links
+from gputop.topology.model.units import UNKNOWN, whole
+from gputop.widgets.gpu_cells import (
+    GIB,
+    LINKS_SIGNED,
+    Row,
+    fast_traffic,
+    figure_ink,
+    links,
+    rate,
+    traffic,
+)
 from gputop.widgets.spans import Line, left, right
 
 if TYPE_CHECKING:
@@ -22,8 +31,10 @@ if TYPE_CHECKING:
 SPARK_SECONDS = 60.0
 _BAR_FROM = 8
 """Cells of a column from which a bar stands before its figure."""
-_GIB_FROM = 18
-"""Cells of the memory column from which GiB stand there instead of a share."""
+_TENTHS_FROM = 18
+"""Cells of the memory column from which tenths of a GiB stand there."""
+BOTH_WAYS = 17
+"""Cells of the links' column from which what comes in stands there too."""
 PLACE_INKS = {NEAR: "good", FAR: "warn"}
 BUSY_PERCENT = 10.0
 """Utilisation from which a GPU without a process that is seen counts as busy."""
@@ -60,19 +71,20 @@ def utilization(row: Row, width: int) -> Line:
 
 
 def memory(row: Row, width: int) -> Line:
-    """A bar and the percentage of the memory in use; GiB where there is room."""
+    """A bar, the memory in use and all of it in GiB; with tenths where there is room."""
     used = None if row.reading is None else row.reading.memory_used_bytes
     total = row.gpu.memory_bytes
     share = None if used is None or not total else used / total
-    if width >= _GIB_FROM:
-        text = f"{UNKNOWN if used is None else _gib(used)}/{UNKNOWN if not total else _gib(total)}"
-        return _figure(share, text, width, row, len("68.5/79.6"))
-    return _figure(share, whole(None if share is None else share * 100), width, row)
+    tenths = width >= _TENTHS_FROM
+    most = len("68.5/79.6") if tenths else len("68/80")
+    return _figure(share, f"{_gib(used, tenths)}/{_gib(total, tenths)}", width, row, most)
 
 
-def _gib(value: float) -> str:
-    size = value / GIB
-    return f"{size:.0f}" if size >= 99.95 else f"{size:.1f}"
+def _gib(value: float | None, tenths: bool) -> str:
+    size = (value or 0.0) / GIB
+    if value is None:
+        return UNKNOWN
+    return f"{size:.1f}" if tenths and size < 99.95 else f"{size:.0f}"
 
 
 def power(row: Row, width: int) -> Line:
@@ -86,17 +98,20 @@ def power(row: Row, width: int) -> Line:
 
 
 def link(row: Row, width: int) -> Line:
-    """Links that are up, of all, and what goes out over them, GB/s."""
+    """Links that are up, of all, and what goes out over them, GB/s; where there is room in too."""
     count = links(row, min(width, LINKS_SIGNED))
     if width <= LINKS_SIGNED:
         return count
-    sent = None if row.reading is None else fast_traffic(row.reading)[0]
-    if sent is None:
+    ways = (None, None) if row.reading is None else fast_traffic(row.reading)
+    if width >= BOTH_WAYS:
+        ((up, ink),) = count
+        return ((left(up.strip(), LINKS_SIGNED), ink), *traffic(*ways, width - LINKS_SIGNED, row))
+    if ways[0] is None:
         return (*count, (" " * (width - LINKS_SIGNED), ""))
-    gbs = sent / 1e9
-    text = "↑0" if gbs < 0.005 else f"↑{figure(gbs)}"
+    gbs = ways[0] / 1e9
     busy = gbs > 0.01 and not row.stale
-    return (*count, (" " + left(text, width - LINKS_SIGNED - 1), "" if busy else "muted"))
+    text = left(f"↑{rate(gbs)}", width - LINKS_SIGNED - 1)
+    return (*count, (f" {text}", "" if busy else "muted"))
 
 
 def history(row: Row, width: int) -> Line:

@@ -53,7 +53,9 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         yield "Partition", _words(gpu.compute_partition, gpu.memory_partition, part)
     yield "VBIOS", text(gpu.vbios)
     window = f", {vendor.window} "
-    yield "Memory", _known(("", size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
+    used = None if now is None else now.memory_used_bytes
+    inside = "" if used is None else f"{size(used)} used of "
+    yield "Memory", _known((inside, size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
     if vendor is AMD:
         yield from chip_facts(gpu)
     least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")

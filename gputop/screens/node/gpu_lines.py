@@ -9,6 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gputop.screens.node import cells
+from gputop.terminal.clean import clean
+from gputop.terminal.nearest import instead
 from gputop.topology.hardware.vendors import vendors_of
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.wiring.devices import devices_of
@@ -43,13 +45,13 @@ COLUMNS = (
     GpuColumn("PCI", 7, 8, common.address, at_left=True),
     GpuColumn("Name", 8, 2, common.name, at_left=True),
     GpuColumn("Util %", 10, 0, cells.utilization),
-    GpuColumn("Mem %", 9, 1, cells.memory),
+    GpuColumn("Mem GiB", 9, 1, cells.memory),
     GpuColumn("W", 4, 2, cells.power),
     GpuColumn("°C", 3, 2, common.temperature),
     GpuColumn("SM MHz", 6, 10, common.clock),
     GpuColumn("Slowed by", 12, 2, common.held_by, at_left=True),
     GpuColumn("NVLink", 6, 1, cells.link, at_left=True),
-    GpuColumn("60 s", 8, 4, cells.history),
+    GpuColumn("Util 60 s", 9, 4, cells.history),
     GpuColumn("PCIe", 10, 6, common.pcie),
     GpuColumn("PCIe GB/s", 12, 9, common.pcie_traffic, at_left=True),
     GpuColumn("NVLink 60 s", 12, 11, cells.link_history),
@@ -60,15 +62,16 @@ COLUMNS = (
 NAME, ADDRESS, LINKS, LINKS_PAST = "Name", "PCI", "NVLink", "NVLink 60 s"
 CLOCK, SLOWED, PCIE, NIC, POWER = "SM MHz", "Slowed by", "PCIe", "NIC", "W"
 ROOMY = 110
-"""Columns of a terminal from which the power has a bar too."""
+"""Columns of a terminal from which the power has a bar, and traffic both its ways."""
+TRAFFIC_CELLS = 12
+"""Cells of the links' column with the traffic behind the count."""
 GROWING = (
-    ("Util %", 12), ("Mem %", 10), ("Jobs", 16), ("60 s", 12), ("W", 10),
-    ("NVLink 60 s", 16), ("Util %", 16), ("Jobs", 26), ("Mem %", 22), ("60 s", 20), ("Util %", 24),
+    (cells.utilization, 12), (cells.memory, 12), (cells.link, cells.BOTH_WAYS), (cells.job, 16),
+    (cells.history, 12), (cells.power, 10), (cells.link_history, 16), (cells.utilization, 16),
+    (cells.job, 26), (cells.memory, 22), (cells.history, 20), (cells.utilization, 24),
 )  # fmt: skip
 """Columns that take the room that is left, and up to which width, in this order."""
 WHOLE = slice(None)
-TRAFFIC_CELLS = 12
-"""Cells of the links' column with the traffic behind the count."""
 
 
 def rows_of(
@@ -130,24 +133,46 @@ def _haystack(row: Row) -> str:
     return " ".join(str(part) for part in parts if part).lower()
 
 
-def fitting(rows: Sequence[Row], width: int) -> tuple[GpuColumn, ...]:
+def chosen(titles: Sequence[str]) -> tuple[tuple[GpuColumn, ...], tuple[str, ...]]:
+    """The columns of these titles behind the number, and a sentence for each title that is none.
+
+    The first ones stay longest where the terminal is narrow. Without a title they are the usual
+    ones.
+    """
+    by_title = {column.title.lower(): column for column in COLUMNS}
+    wanted = dict.fromkeys(("gpu", *(title.lower() for title in titles)))
+    found = [
+        replace(by_title[name], rank=rank) for rank, name in enumerate(wanted) if name in by_title
+    ]
+    known = [column.title for column in COLUMNS]
+    unknown = tuple(
+        f"columns: no {clean(title, 40)!r}{instead(title, known)}"
+        for title in titles
+        if title.lower() not in by_title
+    )
+    return tuple(found) if len(found) > 1 else COLUMNS, unknown
+
+
+def fitting(
+    rows: Sequence[Row], width: int, among: Sequence[GpuColumn] = COLUMNS
+) -> tuple[GpuColumn, ...]:
     """Choose the columns that fit, widened where room is left.
 
     A column that says the same of every GPU is left out: `folded` says it once.
     """
     columns = [
         made
-        for column in COLUMNS
+        for column in among
         if (made := _fitted(column, rows, width)) and not _empty(made, rows)
     ]
     gap = _gap(width)
     while len(columns) > 1 and _total(columns, gap) > width:
         columns.remove(max(columns, key=lambda column: column.rank))
-    for title, most in GROWING:
+    for cell, most in GROWING:
         spare = width - _total(columns, gap)
         columns = [
             replace(column, width=min(column.width + spare, max(most, column.width)))
-            if column.title == title
+            if column.cell is cell
             else column
             for column in columns
         ]
@@ -172,7 +197,7 @@ def _fit_address(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn:
     return replace(column, width=max(longest, 3))
 
 
-def _fit_links(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn | None:
+def _fit_links(column: GpuColumn, rows: Sequence[Row], width: int) -> GpuColumn | None:
     if rows and all(common.without_links(row.gpu) for row in rows):
         return None
     vendors = vendors_of(row.gpu for row in rows)
@@ -181,8 +206,9 @@ def _fit_links(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn | No
     if column.title == LINKS_PAST:
         return replace(column, title=LINKS_PAST.replace(LINKS, link)) if moves else None
     if not moves:
-        return replace(column, title=link)
-    return replace(column, title=f"{link} GB/s", width=TRAFFIC_CELLS)
+        return replace(column, title=link, cell=common.links)
+    wide = cells.BOTH_WAYS if width >= ROOMY else TRAFFIC_CELLS
+    return replace(column, title=f"{link} GB/s", width=wide)
 
 
 def _fit_clock(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn:
@@ -198,7 +224,10 @@ def _fit_nic(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn | None
 
 def _fit_power(column: GpuColumn, rows: Sequence[Row], width: int) -> GpuColumn:
     kilowatts = any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows)
-    return replace(column, width=column.width + kilowatts + (4 if width >= ROOMY else 0))
+    wide = column.width + kilowatts
+    if width < ROOMY:
+        return replace(column, width=wide)
+    return replace(column, title=f"Power {POWER}", width=wide + 4)
 
 
 _FITTING: dict[str, Callable[[GpuColumn, Sequence[Row], int], GpuColumn | None]] = {
@@ -269,7 +298,8 @@ def folded(rows: Sequence[Row]) -> str:
 
 def _empty(column: GpuColumn, rows: Sequence[Row]) -> bool:
     """Whether a column that may go says nothing of any GPU."""
-    return column.rank >= KEPT_RANK and _all_unknown(column, rows)
+    timeless = column.title.endswith("60 s") and all(row.recent is None for row in rows)
+    return timeless or (column.rank >= KEPT_RANK and _all_unknown(column, rows))
 
 
 def _all_unknown(column: GpuColumn, rows: Sequence[Row]) -> bool:
@@ -285,9 +315,14 @@ def _total(columns: Sequence[GpuColumn], gap: int) -> int:
     return sum(column.width for column in columns) + gap * (len(columns) - 1)
 
 
-def table(rows: Sequence[Row], width: int, seen: slice = WHOLE) -> tuple[Line, ...]:
+def table(
+    rows: Sequence[Row],
+    width: int,
+    seen: slice = WHOLE,
+    among: Sequence[GpuColumn] = COLUMNS,
+) -> tuple[Line, ...]:
     """Write the header and a line for every row; those of rows that are not `seen` stay empty."""
-    columns = fitting(rows, width)
+    columns = fitting(rows, width, among)
     gap = (" " * _gap(width), "")
     head: list[tuple[str, str]] = []
     for column in columns:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from gputop.topology.nccl.prediction import Prediction
     from gputop.topology.report import Report
 
-WORDS = {"healthy": "FIT", "slow": "SLOW", "broken": "BROKEN", "cannot tell": "CANNOT TELL"}
-"""Verdict of the rules -> the word of this screen; BUSY is a healthy node without a free GPU."""
-BUSY = ("•", "BUSY", "bar")
 _DOT: Span = (" · ", "muted")
 _JOBS = 3
 """Jobs that are named before the rest is counted."""
@@ -71,16 +68,16 @@ def use_of(snapshot: NodeSnapshot, loads: Loads) -> Use:
     return Use(tuple(jobs(snapshot)), tuple(held), tuple(free), tuple(unknown))
 
 
-def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) -> tuple[Line, Line]:
+def verdict_line(shown: Shown | None, machine: Machine, width: int) -> tuple[Line, Line]:
     """The verdict in a word, and what is wrong; at the right the key that shows more."""
     end: Line = (
         (f"{NAMES.index('findings') + 1}", "key bold @screen('findings')"),
         (" details ", "muted @screen('findings')"),
     )
     if shown is None:
-        return ((" ", ""), ("…", "muted"), (" CHECKING", "muted bold")), ()
+        return ((" ", ""), ("…", "muted"), (" checking", "muted bold")), ()
 
-    (sign, ink), word = shown.verdict.shown[:2], WORDS[shown.verdict]
+    sign, ink, word = shown.verdict.shown
     loud = [finding for finding in shown.findings if finding.severity.counts]
     asked = checks_done(shown.diagnosis)
     if loud:
@@ -89,8 +86,6 @@ def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) ->
         if width_of((*said, *more, *end)) + len(word) + 5 < width:
             said += more
     else:
-        if use.busy and not use.free and not use.unknown:
-            sign, word, ink = BUSY
         said = [(f": nothing wrong, {asked}", "strong")]
         # What is by design waits on the next screen where it does not fit.
         for found in (shown.findings, notices(shown.findings)):
@@ -137,7 +132,7 @@ def use_line(use: Use, snapshot: NodeSnapshot, width: int) -> Line:
         more = f" · {len(jobs) - _JOBS} more jobs"
         spans.append((f"{more} on {gpu_names(rest, machine)}" if rest else more, ""))
     held = {gpu for job in use.jobs for gpu in job.gpus}
-    free = ("none seen on", "muted") if _contained(machine) else ("FREE", "good bold")
+    free = ("no process seen on", "muted") if _contained(machine) else ("FREE", "good bold")
     for (what, ink), gpus, after in (
         (("BUSY", "bar bold"), [g for g in use.busy if g in held - named], ""),
         (("BUSY", "bar bold"), [g for g in use.busy if g not in held], " by something not seen"),
@@ -212,6 +207,8 @@ def cost_line(report: Report, width: int) -> Line:
             (figures, "warn bold" if cost.lost else "strong"),
             (f" ({basis}" if basis else "", "muted"),
         ]
+    if spans[1:] and any(gpu.name is None for gpu in machine.gpus):
+        spans += [_DOT, ("model of the GPUs assumed", "warn")]
     # No communicator spans both vendors: say whose GPUs these are.
     mixed = len({gpu.vendor for gpu in machine.gpus}) > 1
     whose = {"rccl": "AMD", "nccl": "NVIDIA"}.get(prediction.library.name, "") if mixed else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.screens.node.detail import brief_line, detail_lines
-from gputop.screens.node.gpu_lines import caption, rows_of
+from gputop.screens.node.gpu_lines import caption, chosen, rows_of
 from gputop.screens.node.head import cost_line, loads_of, use_line, use_of, verdict_line
 from gputop.screens.node.identity import (
     DEMOS,
@@ -20,7 +21,7 @@ from gputop.screens.node.identity import (
     problem_lines,
     reason_lines,
 )
-from gputop.screens.node.plots import plot_lines
+from gputop.screens.node.plots import last, plot_lines, wall_lines, wall_title
 from gputop.screens.node.table import SORTS, GpuTable
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
@@ -35,6 +36,7 @@ from gputop.widgets.key import Key, note, select_keys
 from gputop.widgets.link_matrix import (
     LINKS,
     READING,
+    LinkMatrix,
     cell_width,
     grid,
     label_width,
@@ -57,15 +59,30 @@ ROOMY = 12
 """Lines below the links from which the charts stand there too."""
 
 
-class Lower(Pane):
-    """The boards below the table; `plots` puts the charts in the place of the links."""
+class LowerView(Enum):
+    """What stands below the table."""
 
-    plots = False
+    LINKS = 0
+    GRAPHS = 1
+    """The last minutes of the selected GPU."""
+    WALL = 2
+    """A strip for each GPU."""
+
+    @property
+    def after(self) -> LowerView:
+        """What the next key puts there."""
+        return LowerView((self.value + 1) % len(LowerView))
+
+
+class Lower(Pane):
+    """The boards below the table."""
+
+    below = LowerView.LINKS
 
     def compose(self) -> Iterable[Widget]:
         """Links and charts at the left, details at the right."""
         with Pane(id="lower-left"):
-            yield Board(id="links", fixed_rows=1, classes="titled")
+            yield LinkMatrix(id="links", fixed_rows=1, classes="titled")
             yield Board(id="plots", classes="titled")
         yield Board(id="detail", classes="titled")
 
@@ -79,31 +96,43 @@ class Lower(Pane):
         links, plots = self.query_one("#links", Board), self.query_one("#plots", Board)
         detail = self.query_one("#detail", Board)
         narrow = self.screen.has_class("-narrow")
-        links.display = not self.plots
-        if not self.plots:
+        links.display = self.below is LowerView.LINKS
+        if links.display:
             signs = {one.gpu.address: one.mark for one in rows if one.mark[0]}
             self._draw_links(report, None if row is None else row.gpu.address, signs)
         left = self.query_one("#lower-left").size
-        room = left.height - 1 - (0 if self.plots else len(links.lines) + 1)
-        plots.display = row is not None and (self.plots or room >= ROOMY)
+        room = left.height - 1 - (len(links.lines) + 1) * links.display
+        # A recording is one moment: its curves would be empty.
+        moves = report.snapshot.is_live or report.snapshot.is_demo
+        plots.display = row is not None and (not links.display or (moves and room >= ROOMY))
         links.set_class(plots.display, "-short")
+        detail.display = not narrow and self.below is not LowerView.WALL
         if row is not None and plots.display:
-            back = " · g: the links" if self.plots else ""
-            plots.caption(f"{heading(row)} · last 5 minutes{back}")
-            plots.show(plot_lines(row, left.width, room))
-        if row is not None and not narrow:
+            self._draw_plots(plots, row, rows, room)
+        if row is not None and detail.display:
             detail.caption(heading(row))
             detail.show(detail_lines(row, detail.scrollable_content_region.width or 60))
+
+    def _draw_plots(self, plots: Board, row: Row, rows: Sequence[Row], room: int) -> None:
+        width = plots.size.width
+        if self.below is LowerView.WALL:
+            plots.caption(f"{wall_title(rows)} · g: the links")
+            plots.show(wall_lines(rows, row.gpu.address, width, room))
+            return
+        lately = "" if row.recent is None else f" · {last(row.recent)}"
+        more = " · g: every GPU" if self.below is LowerView.GRAPHS else ""
+        plots.caption(f"{heading(row)}{lately}{more}")
+        plots.show(plot_lines(row, width, room))
 
     def _draw_links(
         self, report: Report, selected: str | None, signs: dict[str, tuple[str, str]]
     ) -> None:
-        links = self.query_one("#links", Board)
+        links = self.query_one("#links", LinkMatrix)
         room = links.scrollable_content_region.width
 
         def draw() -> None:
             links.fixed_columns = label_width(report.matrix)
-            links.grid = grid(report.matrix)
+            links.matrix, links.grid = report.matrix, grid(report.matrix)
             links.show(matrix_lines(report.matrix, selected, room, signs))
 
         links.draw_once(draw, report.matrix, selected, room, signs)
@@ -195,16 +224,32 @@ class NodeScreen(View):
         Key("right", "scroll_links(1, 0)"),
         Key("pageup", "scroll_links(0, -5)"),
         Key("pagedown", "scroll_links(0, 5)"),
-        Key("g", "plots", "graphs", "graphs of the selected GPU: the last five minutes"),
-        Key("s", "sort", "sort", f"sort by {', '.join(SORTS[1:])}, and by number again"),
+        Key(
+            "g",
+            "plots",
+            "graphs",
+            "last minutes of this GPU, of every GPU; the links",
+            command="Graphs",
+            about="The last minutes of the selected GPU, then of every GPU",
+        ),
+        Key(
+            "s",
+            "sort",
+            "sort",
+            f"sort by {', '.join(SORTS[1:])}, and by number again",
+            command="Sort the GPUs",
+            about="By the next figure",
+        ),
         Key(
             "ampersand",
             "filter",
             "filter",
             "filter GPUs by index, name, address, UUID, process or user",
+            command="Filter the GPUs",
+            about="By index, name, address, UUID, process or user",
         ),
-        note("60 s", "utilisation of the last minute, 0 to 100 %"),
-        note("{link}", "links that are up, of all; ↑ GB/s out of the GPU"),
+        note("Util 60 s", "utilisation of the last minute, 0 to 100 %"),
+        note("{link}", "links that are up, of all; GB/s ↑ out of and ↓ into the GPU"),
         note("NIC", "the one that {library} takes for the GPU: near is below the same PCIe switch"),
         note(
             "beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"
@@ -228,6 +273,7 @@ class NodeScreen(View):
         yield Board(id="identity")
         table = GpuTable(id="gpus", classes="titled")
         table.sort_by(self.gputop.remembered.get("sort"))
+        table.columns, _ = chosen(self.gputop.remembered.file.settings.columns)
         yield table
         yield Pick(id="pick")
         yield Lower(id="lower")
@@ -254,8 +300,8 @@ class NodeScreen(View):
             recent=self.gputop.recent,
         )
         old = "" if age is None else f"figures are {seconds(age)} old"
-        table.caption(caption(self._rows, old, table.order))
         table.show_rows(self._rows)
+        table.caption(caption(self._rows, old, table.filtered, table.order))
         self._draw_selection(report)
 
     def _draw_head(self, report: Report, width: int) -> None:
@@ -268,7 +314,7 @@ class NodeScreen(View):
         if known != self._headed:
             self._headed = known
             use = use_of(snapshot, loads)
-            line, end = verdict_line(shown, use, snapshot.machine, width)
+            line, end = verdict_line(shown, snapshot.machine, width)
             self.query_one("#verdict", HeadLine).show(line, end)
             measure = _MEASURE if snapshot.is_live else ()
             self.query_one("#use", HeadLine).show(use_line(use, snapshot, width), measure)
@@ -332,6 +378,18 @@ class NodeScreen(View):
         if message.twice:
             self.gputop.action_why()
 
+    def on_link_matrix_cell_clicked(self, message: LinkMatrix.CellClicked) -> None:
+        """Show the pair of a cell where pairs are; one with a NIC on Map."""
+        gpus = {row.gpu.address for row in self._rows}
+        self.gputop.selected.pick(*message.devices)
+        self.gputop.action_screen("pairs" if gpus.issuperset(message.devices) else "map")
+
+    def leading(self) -> tuple[str, ...]:
+        """Without GPUs there is nothing to sort; a demo may be looked at instead."""
+        if self.report is None or self.report.snapshot.machine.gpus:
+            return super().leading()
+        return ("d",) if self.app.check_action("demos", ()) else ()
+
     def _draw_again(self) -> None:
         if self.report is not None and self._rows:
             self.gputop.guarded(self._draw_selection, self.report)
@@ -353,17 +411,23 @@ class NodeScreen(View):
         self.query_one(Lower).scroll_links(self.report, columns, lines)
 
     def action_plots(self) -> None:
-        """Show the last minutes of the selected GPU instead of the links, or the links again."""
-        lower = self.query_one(Lower)
-        lower.plots = not lower.plots
+        """Show the last minutes of the selected GPU, then of all, then the links again."""
+        self._put_below(self.query_one(Lower).below.after)
+
+    def _put_below(self, what: LowerView) -> None:
+        self.query_one(Lower).below = what
         self.redraw()
         self.call_after_refresh(self.redraw)
 
     def action_sort(self) -> None:
         """Sort the GPUs by the next figure."""
+        self.query_one("#gpus", GpuTable).sort_next()
+        self.on_gpu_table_sorted()
+
+    def on_gpu_table_sorted(self) -> None:
+        """Remember the order, and draw the GPUs in it."""
         table = self.query_one("#gpus", GpuTable)
-        table.sort_next()
-        self.gputop.remembered.keep("sort", table.order.removeprefix("by "))
+        self.gputop.remembered.keep("sort", table.sorted_by if table.order else "")
         self.redraw()
 
     async def action_filter(self) -> None:
@@ -379,6 +443,7 @@ class NodeScreen(View):
         table = self.query_one("#gpus", GpuTable)
         table.filter = event.value
         table.show_rows(self._rows)
+        table.caption(caption(self._rows, table.filtered, table.order))
         self._draw_again()
 
     def on_input_submitted(self) -> None:
@@ -395,8 +460,8 @@ class NodeScreen(View):
             line.value = ""
             line.remove()
             return True
-        if self.query_one(Lower).plots:
-            self.action_plots()
+        if self.query_one(Lower).below is not LowerView.LINKS:
+            self._put_below(LowerView.LINKS)
             return True
         return False
 

@@ -73,12 +73,11 @@ def _headline(
     if found.state == NO_P2P:
         return (pair, (f"✗ {found.head}", "bad"))
     if finding is not None:
-        sign, ink, _ = finding.severity.shown
-        word = {"broken": "BROKEN", "slow": "SLOW"}.get(finding.severity, "CANNOT TELL")
+        sign, ink, word = finding.severity.shown
         return (pair, (f"{sign} {word}: ", f"{ink} bold"), (clean(found.head, 100), "strong"))
     if judgement is not None and judgement.verdict is not FigureVerdict.NO_REFERENCE:
         sign, word, ink = verdict_of(judgement)
-        said = "" if word == "healthy" else f"{word.upper()}: "
+        said = "" if word == "healthy" else f"{word}: "
         return (pair, (f"{sign} {said}", ink), (clean(found.head, 100), "strong"))
     return (pair, (clean(found.head, 100), "strong"))
 
@@ -107,11 +106,7 @@ def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) 
         return _row("Change", (("working out which variable changes it …", "muted"),), (), width)
     if change is None:
         return _row("Change", (("no single variable gives this pair P2P", ""),), (), width)
-    gained = f"{change.gained} pair{'s' * (change.gained != 1)}"
-    effect = f" → P2P for {gained.replace(' ', ' more ', 1)}"
-    if change.lost:
-        effect += f", {change.lost} lose it"
-    said: tuple[Span, ...] = ((change.in_words, "strong"), (effect, ""))
+    said: tuple[Span, ...] = ((change.in_words, "strong"), (f" → {change.effect}", ""))
     if change.value is not None:
         said = (*said, ("; may be slower: p measures", ""))
     return _row("Change", said, _button("f", "try", "screen.try"), width)

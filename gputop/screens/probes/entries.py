@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.measuring.quantities import headline_place, specs
+from gputop.measuring.quantities import headline_place, shows_broken, specs
 from gputop.probes.protocol.status import Status
-from gputop.screens.probes.groups import Group, groups
+from gputop.screens.probes.groups import Group, GroupMember, groups
+from gputop.simulating.probes import NAMES
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.severity import FigureVerdict
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
     from gputop.measuring.state import ProbeRun, SuiteState
     from gputop.probes.protocol.spec import ProbeSpec
+    from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.snapshot import Measurement
 
 STATES = {
@@ -49,6 +51,8 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Lines of the notes of its last run."""
     groups: tuple[Group, ...] = ()
+    absent: bool = False
+    """Whether the node is a demo, on which this probe is not simulated."""
 
     @property
     def status(self) -> Status | None:
@@ -66,9 +70,43 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.run is None else clean(self.run.what, 200)
 
     @property
+    def broken(self) -> bool:
+        """Whether a probe's own verdict on some figure is that data arrives wrong."""
+        return any(shows_broken(member.figure) for member in self._members)
+
+    @property
+    def low(self) -> bool:
+        """Whether some figure is low."""
+        return any(member.verdict == FigureVerdict.LOW for member in self._members)
+
+    @property
+    def compared(self) -> bool:
+        """Whether some figure has a reference."""
+        return any(member.verdict != FigureVerdict.NO_REFERENCE for member in self._members)
+
+    @property
+    def _members(self) -> tuple[GroupMember, ...]:
+        return tuple(member for group in self.groups for member in group.members)
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """Those of its figures that were judged."""
+        made = (member.judgement for member in self._members)
+        return tuple(judgement for judgement in made if judgement is not None)
+
+    @property
     def mark(self) -> tuple[str, str]:
+        """Sign and ink of what its figures show, where they are sick, else of the state."""
+        if self.status in (None, Status.FINISHED) and (self.broken or self.low):
+            return ("✗", "bad") if self.broken else (self.verdict[0], self.verdict[2])
+        return self.state_mark
+
+    @property
+    def state_mark(self) -> tuple[str, str]:
         """Sign and ink of the state."""
         status = self.status or (Status.FINISHED if self.groups else None)
+        if self.absent and status is None:
+            status = Status.SKIPPED
         return STATES.get(status, ("✗", "bad"))
 
     @property
@@ -79,6 +117,8 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
             return f"{run.done}/{run.total}"
         if self.simulated and self.status in (None, Status.FINISHED):
             return SIMULATED
+        if self.absent:
+            return ""  # where its result would stand is why
         if run is None:
             return "measured" if self.groups else "not run"
         return run.status.replace("-", " ")
@@ -99,9 +139,8 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> tuple[str, str, str]:
         """Sign, word and ink of the worst verdict among the figures."""
-        judgements = [member.judgement for group in self.groups for member in group.members]
         gravest = min(
-            (judgement for judgement in judgements if judgement is not None),
+            self.judgements,
             key=lambda judged: (FigureVerdict(judged.verdict).order, judged.explained),
             default=None,
         )
@@ -116,6 +155,7 @@ def entries(
     level: str,
     suite: SuiteState | None,
     notes: Mapping[str, tuple[str, ...]],
+    demo: bool = False,
 ) -> tuple[ProbeEntry, ...]:
     """An entry for each probe of this version, then for each other one with figures.
 
@@ -131,7 +171,8 @@ def entries(
         found = tuple(groups(by_probe.get(name, ()), judged, names))
         entry = _entry(name, known.get(name), found, gpus, level, suite)
         lines = tuple(text for note in notes.get(name, ()) if (text := clean(note, 500).strip()))
-        made.append(msgspec.structs.replace(entry, notes=lines) if lines else entry)
+        absent = demo and name not in NAMES
+        made.append(msgspec.structs.replace(entry, notes=lines, absent=absent))
     return tuple(made)
 
 

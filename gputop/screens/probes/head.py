@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gputop.measuring.judged import low_probes, nothing_low
 from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.list import about
+from gputop.simulating.probes import NAMES
+from gputop.simulating.suite import simulated_seconds
 from gputop.terminal.clean import clean
+from gputop.topology.model.severity import Verdict
 from gputop.topology.model.units import seconds
 from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.widgets.meters import progress
@@ -31,23 +35,45 @@ def head_lines(
     *,
     simulated: bool = False,
 ) -> tuple[Line, ...]:
-    """One line: the cost of a run, the running suite, or the result of the last one.
+    """What is low and why, the cost of a run, and what did not end well; or the running suite.
 
     `gpus`: how many the probes run on; `busy`: which others they leave out, in words;
-    `simulated`: whether a run here would be, which takes less time than it says.
+    `simulated`: whether a run here would be; then some probes are left out, the others fast.
     """
     if suite is not None and suite.running:
         return (_running(suite, width),)
-    lines = (_levels(entries, gpus, level, width, busy, simulated),)
+    verdict = _verdict(entries, width)
+    lines = (*verdict, _levels(entries, gpus, level, width, busy, simulated))
     if suite is None or not suite.text:
         return lines
     good = all(step.status in (Status.FINISHED, Status.SKIPPED) for step in suite.steps)
+    if good and verdict:
+        return lines  # the line at the foot says how many there were
     mark: Span = (" ✓ ", "good") if good else (" ! ", "warn")
     force: tuple[Span, ...] = ()
     if suite.forcible:
         run = "@screen.run(True)"
         force = (("  P", f"key bold {run}"), (" forces it", f"muted {run}"))
     return (*lines, *wrapped((mark, (clean(suite.text, 300), ""), *force), width, 3)[:2])
+
+
+def _verdict(entries: Sequence[ProbeEntry], width: int) -> tuple[Line, ...]:
+    """How many probes are broken or low, and why; () where no figure has a reference."""
+    made = [entry for entry in entries if entry.groups]
+    broken = [entry for entry in made if entry.broken]
+    sick = broken or [entry for entry in made if entry.low]
+    compared = [entry.name for entry in made if entry.compared]
+    if not sick and not compared:
+        return ()
+    simulated = any(entry.simulated for entry in made)
+    if sick:
+        judgements = [judgement for entry in sick for judgement in entry.judgements]
+        names = [entry.name for entry in sick]
+        said = low_probes(names, len(made), judgements, broken=bool(broken), simulated=simulated)
+    else:
+        said = nothing_low(compared[0], len(compared), simulated=simulated)
+    mark = Verdict.BROKEN if broken else Verdict.SLOW if sick else Verdict.HEALTHY
+    return wrapped(((f" {mark.sign} ", mark.ink), (said, "strong")), width, 3)[:2]
 
 
 def left_out(measured: tuple[str, ...], taken: tuple[str, ...], machine: Machine) -> str:
@@ -75,8 +101,11 @@ def _levels(
     total = sum(round(entry.seconds or 0.0) for entry in able)
     count = f"{len(able)} probe{'s' * (len(able) != 1)}"
     where = "" if busy else f" on {gpus} GPU{'s' * (gpus != 1)}"
-    unless = " if not simulated" if simulated else ""
-    spans += [_DOT, (f"{count}{where}, about {about(total)}{unless}", "")]
+    if simulated:
+        some = [entry.name for entry in able if entry.name in NAMES]
+        total = round(sum(simulated_seconds(name, gpus, level) for name in some))
+        count = f"{len(some)} of {len(entries)} probes simulated"
+    spans += [_DOT, (f"{count}{where}, about {about(total)}", "")]
     spans += [_DOT, (busy, "warn")] if busy else []
     run = "@screen.run_all(False)"
     end: Line = (_DOT, ("a", f"key bold {run}"), (" runs all", f"muted {run}"))

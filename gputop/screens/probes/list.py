@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from gputop.screens.probes.entries import ProbeEntry
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
-from gputop.widgets.named_list import NamedList
-from gputop.widgets.spans import Line, left, right
+from gputop.widgets.named_list import NamedList, with_order
+from gputop.widgets.spans import Line, heads, left, right, width_of
 
 _NAME, _STATE, _COST, _MEMORY, _GPUS = 15, 10, 6, 9, 5
-_HEAD = (
-    left("   probe", 3 + _NAME)
-    + left("state", _STATE)
-    + right("cost", _COST)
-    + right("memory", _MEMORY)
-    + right("GPUs", _GPUS)
-    + "  last result"
-)
+_WHOLE = 60
+"""Columns from which the state has its word, and the list says what a probe needs."""
+
+
+def _head(width: int) -> Line:
+    probe, cost = left("   probe", 3 + _NAME), right("cost", _COST)
+    if width < _WHOLE:
+        return heads(probe, cost, "  last result")
+    needs = right("memory", _MEMORY), right("GPUs", _GPUS)
+    return heads(probe, left("state", _STATE), cost, *needs, "  last result")
 
 
 class ProbeList(NamedList):
@@ -35,39 +37,46 @@ class ProbeList(NamedList):
 
     def show_entries(self, entries: Sequence[ProbeEntry]) -> None:
         """Show these probes."""
-        self._entries = tuple(entries)
-        self.take_names(entry.name for entry in self._entries)
+        width = self.scrollable_content_region.width or 78
+        known = {entry.name: entry for entry in entries}
+        names = self.in_order(known, _head(width), lambda name: self._line(known[name], width))
+        self._entries = tuple(known[name] for name in names)
+        self.take_names(names)
         self.draw()
 
     def draw(self) -> None:
         """Draw the heading and the entries."""
         width = self.scrollable_content_region.width or 78
-        lines: list[Line] = [((_HEAD, "muted"),)]
+        lines = [with_order(_head(width), self.column, falling=self.falling)]
         lines += [self._line(entry, width) for entry in self._entries]
         self.show(lines, self.marks_at(width))
 
     def _line(self, entry: ProbeEntry, width: int) -> Line:
         sign, ink = entry.mark
         chosen = entry.name == self.selected
-        cost = "–" if entry.seconds is None else about(entry.seconds)
+        cost = "–" if entry.seconds is None or entry.absent else about(entry.seconds)
+        state = left(entry.word, _STATE), "muted" if entry.word in ("not run", "waiting") else ink
         least = f"{entry.minimum_gpus}+" if entry.minimum_gpus else "–"
-        room = width - 3 - _NAME - _STATE - _COST - _MEMORY - _GPUS - 2
-        return (
+        memory = units.size(entry.memory_bytes or None).replace(".0", "")
+        needs = ((right(memory, _MEMORY), "muted"), (right(least, _GPUS), "muted"))
+        whole = width >= _WHOLE
+        line = (
             ("›" if chosen else " ", "strong"),
             (f"{sign} ", ink),
             (left(clean(entry.name, 40), _NAME), "strong" if chosen else ""),
-            (left(entry.word, _STATE), "muted" if entry.word in ("not run", "waiting") else ink),
+            *(state,) * whole,
             (right(cost, _COST), "muted"),
-            (right(units.size(entry.memory_bytes or None).replace(".0", ""), _MEMORY), "muted"),
-            (right(least, _GPUS), "muted"),
+            *needs * whole,
             ("  ", ""),
-            *_result(entry, room),
         )
+        return (*line, *_result(entry, width - width_of(line)))
 
 
 def _result(entry: ProbeEntry, room: int) -> Line:
     """The figure that represents the probe, and the worst verdict among its figures."""
     group = entry.headline
+    if group is None and entry.absent:
+        return ((left("not on a demo", room).rstrip(), "muted"),)
     if group is None:
         text = entry.text if entry.status is not None and entry.status.over else entry.what
         return ((left(text, room).rstrip(), "muted"),)

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
-HINT = " nothing measured yet: r runs this probe, a runs all"
+HINT = " nothing measured yet: p runs this probe, a runs all"
+ABSENT = " not simulated on a demo: gputop has no figures to expect of it"
 
 WIDE = 84
 """Width from which the band is written beside the verdict."""
@@ -88,7 +89,7 @@ def standing_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
         return (((" ▶ ", "good"), (of, "strong"), *bar, (f"  {what}", "muted")),)
     if run is None or run.status == Status.WAITING or not entry.text:
         return ()
-    sign, ink = entry.mark
+    sign, ink = entry.state_mark
     if run.status == Status.FINISHED:
         return wrapped(((f" {sign} ", ink), (entry.text, "muted")), width, 3)
     word = run.status.replace("-", " ")
@@ -235,7 +236,7 @@ class ProbesScreen(View):
     KEYS = (
         *select_keys("select a probe", "↑ ↓"),
         Key(
-            "r,p",
+            "p",
             "run(False)",
             "run",
             "run the selected probe on all GPUs",
@@ -250,7 +251,7 @@ class ProbesScreen(View):
             command="Run all probes",
             about="One after the other",
         ),
-        Key("P,R", "run(True)", help="the same, although the GPUs are busy", written="P  A"),
+        Key("P", "run(True)", help="the same, although the GPUs are busy", written="P  A"),
         Key("A", "run_all(True)"),
         Key(
             "L",
@@ -271,10 +272,10 @@ class ProbesScreen(View):
         Key("left,h", "next_picture(-1)", help="another curve or heat map", written="← →"),
         Key("right,l", "next_picture(1)"),
         *scroll_keys("scroll_figures", 5, "scroll the figures"),
-        note("on the bars", "├ ┤ the healthy band, ╍ from the least to the largest of several"),
-        note("Esc", "cancel what runs"),
+        note("on the bars", "├ ┤ the healthy band, ╍ from the lowest to the highest of several"),
+        note("Esc", "cancel what is running"),
     )
-    LINE = ("r", "a", "L", "m", "w")
+    LINE = ("p", "a", "L", "m", "w")
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
@@ -325,6 +326,7 @@ class ProbesScreen(View):
             self._views.state,
             self.app.size,
             table.selected,
+            table.order,
             tuple(board.scrollable_content_region.size for board in self.query(Board)),
         )
 
@@ -335,7 +337,7 @@ class ProbesScreen(View):
         gpus = len(measured)
         busy, notes = left_out(measured, taken, snapshot.machine), self.gputop.probing.notes
         made = snapshot.measurements
-        rows = entries(made, known, known.names, gpus, self._level, suite, notes)
+        rows = entries(made, known, known.names, gpus, self._level, suite, notes, snapshot.is_demo)
         table.caption(f"Probes · estimated cost at level {self._level}")
         table.show_entries(rows)
         entry = table.entry
@@ -379,7 +381,7 @@ class ProbesScreen(View):
         four_numbers, patterns = known.four_numbers(entry.name), known.patterns(entry.name)
         lines = entry_lines(entry, four_numbers, patterns, width)
         if not lines:
-            hint = wrapped(((HINT, "muted"),), width, 1)
+            hint = wrapped(((ABSENT if entry.absent else HINT, "muted"),), width, 1)
             bands = self._expected.lines(width)
             lines = (*hint, (), *bands, (), *(about_lines(entry, width) if narrow else ()))
         figures.show(lines)
@@ -411,7 +413,9 @@ class ProbesScreen(View):
         return (board.scrollable_content_region.width or otherwise) - 1
 
     def take_selection(self, selected: PickedDevices) -> None:
-        """Select the pair in the heat map that was picked elsewhere."""
+        """Select the probe that a search chose, and the pair that was picked elsewhere."""
+        if name := selected.take_name():
+            self.query_one("#probe-list", ProbeList).go_to(name)
         self.query_one("#probe-picture", ProbePicture).matrix.go_to(selected.pair)
 
     def on_named_list_picked(self, message: ProbeList.Picked) -> None:
@@ -430,6 +434,8 @@ class ProbesScreen(View):
         entry = self.query_one("#probe-list", ProbeList).entry
         if entry is None or entry.seconds is None:
             self.gputop.say("no probe that can run is selected", severity="warning")
+        elif entry.absent:
+            self.gputop.say(f"{entry.name} is not simulated on a demo", severity="warning")
         else:
             self.gputop.probing.start_suite((entry.name,), force=force, level=self._level)
 

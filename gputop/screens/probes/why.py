@@ -42,7 +42,7 @@ def why_probe(entry: ProbeEntry, notes: Iterable[str]) -> Page:
     if members:
         facts.append(_made_with(members[0].figure))
     else:
-        how = "r runs it, a runs all" if entry.seconds is not None else ""
+        how = "p runs it, a runs all" if entry.seconds is not None else ""
         facts.append(
             Fact(what="What does it measure?", value=entry.measures, because=how, source="")
         )

@@ -7,11 +7,13 @@ import codecs
 import os
 import re
 import selectors
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from textual import events
@@ -19,7 +21,7 @@ from textual.driver import Driver
 from textual.message import Message
 
 from gputop.terminal.painting.sender import Sender
-from gputop.terminal.size import HIGHEST, WIDEST
+from gputop.terminal.size import HIGHEST, WIDEST, bounded
 
 READS_KEYS = "textual.drivers.linux_driver"
 PAINTED = "LinuxDriver"
@@ -163,10 +165,12 @@ class Painting(Driver):
     shown_before = ""
     """The text that drew what stands on the terminal already, when it is taken the first time."""
     _sender: Sender | None = None
+    _in_band_window_resize = False
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._patience = Patience()
+        self._size = self._size or self._get_terminal_size()
 
     def write(self, data: str) -> None:
         """Give text to the painter."""
@@ -193,8 +197,34 @@ class Painting(Driver):
         sender = None if terminal is None else Sender(terminal, _encoded, give_up, shown)
         self._sender = sender
         super().start_application_mode()  # type: ignore[safe-super]
+        self._heed_windows()
         if sender is not None:
             sender.begin()
+
+    def _heed_windows(self) -> None:
+        """Ask the window for its size whenever it says that it changed.
+
+        Textual does not once a size came as text, which may have been no terminal's: pasted, one of
+        a single cell left a picture of that size for good.
+        """
+        heard = signal.getsignal(signal.SIGWINCH)
+        if not callable(heard):
+            return
+
+        def resized(number: int, frame: FrameType | None) -> None:
+            in_band, self._in_band_window_resize = self._in_band_window_resize, False
+            if self._sender is not None:
+                self._sender.ask_size()
+            try:
+                heard(number, frame)
+            finally:
+                self._in_band_window_resize = in_band
+
+        signal.signal(signal.SIGWINCH, resized)
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """What the window says, which no picture of millions of cells follows."""
+        return bounded(*super()._get_terminal_size())  # type: ignore[misc]
 
     def run_input_thread(self) -> None:
         """Read keys, without a look at the clock while there are none."""
@@ -226,6 +256,10 @@ class Painting(Driver):
             if isinstance(message, events.CursorPosition) and self._sender.answer():
                 return
             if isinstance(message, events.Resize):
+                # As text anybody may have said it: the window itself knows, where it says one.
+                window = self._sender.window()
+                if window is not None and window != tuple(message.size):
+                    message = events.Resize.from_dimensions(window, message.pixel_size)
                 self._sender.resize(*message.size)
         super().process_message(message)
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gputop.terminal.painting.painter import Painter
 from gputop.terminal.painting.pens import PictureError
 from gputop.terminal.painting.picture import Picture
+from gputop.terminal.size import bounded
 
 LAST_SECONDS = 2.0
 """How long a terminal that takes nothing may delay the end."""
@@ -229,6 +230,17 @@ class Sender:
         self._told_size = (columns, rows)
         self._put(_Note.REPAINT)
 
+    def ask_size(self) -> None:
+        """Believe what the window says from here on."""
+        self._told_size = None
+
+    def window(self) -> tuple[int, int] | None:
+        """The size that the window has, as far as is drawn; None where it says none."""
+        with suppress(OSError):
+            size = bounded(*os.get_terminal_size(self._terminal))
+            return size if all(size) else None
+        return None
+
     def repaint(self) -> None:
         """Draw everything again."""
         self._put(_Note.REPAINT)
@@ -338,7 +350,7 @@ class Sender:
             self._painter.assume()
 
     def _size(self) -> tuple[int, int]:
-        return self._told_size or os.get_terminal_size(self._terminal)
+        return self._told_size or bounded(*os.get_terminal_size(self._terminal))
 
     def _painted(self, most: int | None) -> str:
         if most == 0:

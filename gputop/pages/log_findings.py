@@ -1,0 +1,151 @@
+"""What a log says went wrong: the headline, the findings, the lines that nobody understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from gputop.pages.own_diagnostics import only_diagnostics
+from gputop.terminal.clean import clean
+from gputop.topology.logs.report.outcome import RunState
+from gputop.topology.model.english import plural
+from gputop.topology.model.page import Blank, Block, Text
+from gputop.topology.model.severity import CANNOT_TELL, Mark
+
+if TYPE_CHECKING:
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
+    from gputop.topology.model.finding import Finding
+
+SURVIVED = "nothing in this text stopped the run"
+NO_FINDINGS = "nothing in the table of symptoms applies to this log"
+NOTHING_SHOWN = "no rule finds a fault in what these outputs show; what they leave out is not known"
+NO_DIAGNOSED = "no rule finds a fault in these diagnostics; the log has no other lines of NCCL"
+MOST_TITLE, MOST_STEP = 200, 240
+"""Characters of the two sentences of the answer."""
+MOST_NOTES = 20
+
+
+def nothing_found(read: ReadLog) -> str:
+    """What a log without findings proves, and what it does not."""
+    if only_diagnostics(read.log):
+        return NO_DIAGNOSED
+    if read.outcome.state in (RunState.FINISHED, RunState.RUNS):
+        return SURVIVED
+    outputs_alone = read.log.pasted is not None and not read.log.library_lines
+    return NOTHING_SHOWN if outputs_alone else NO_FINDINGS
+
+
+class Headline(NamedTuple):
+    """What happened in one line, and the first step."""
+
+    mark: Mark
+    said: str
+    step: str
+    """What to do, to look at or to fetch first; may be empty."""
+    more: int = 0
+    """Findings besides the one that it names."""
+    became: str = ""
+    """What became of the run, where `said` is about something else."""
+
+    def within(self, width: int) -> str:
+        """What happened, and what became of the run where there is room for all of it."""
+        both = " · ".join(filter(None, (self.said, self.became)))
+        return both if len(both) <= width else self.said
+
+
+def headline(read: ReadLog) -> Headline | None:
+    """The worst finding and what became of the run; None where neither is known."""
+    outcome, found = read.outcome, read.findings
+    # Ready ranks and nothing behind them: most programs print nothing of what they then do.
+    told = outcome.sentence and outcome.state is not RunState.SILENT
+    if found and (found[0].severity.counts or not told):
+        first = found[0]
+        became = outcome.sentence if told else ""
+        return Headline(first.severity, first.title, _step(first), len(found) - 1, became)
+    if read.unexplained and read.next:
+        count = len(read.unexplained)
+        lines = "a line that speaks" if count == 1 else f"{count} lines that speak"
+        said = f"no rule knows the cause; {lines} of a failure below"
+        said = " · ".join(filter(None, (outcome.sentence, said)))
+        return Headline(CANNOT_TELL, said, f"Next: {read.next}", len(found))
+    if told:
+        step = f"Next: {read.next}" if read.next else ""
+        step = f"Note: {found[0].title}" if found else step
+        return Headline(outcome.state, outcome.sentence, step, max(len(found) - 1, 0))
+    return None
+
+
+def _step(finding: Finding) -> str:
+    if finding.candidates:
+        first = finding.candidates[0]
+        return f"Possibly: {first.cause} Decides: {first.needs}"
+    steps = [f"Fix: {fix.text} {fix.command or ''}".rstrip() for fix in finding.fix[:1]]
+    steps += [f"Look: {look}" for look in finding.look[:1]]
+    if len(steps) > 1 and sum(map(len, steps)) > MOST_STEP:
+        steps.pop()
+    return " · ".join(steps)
+
+
+def answer_lines(read: ReadLog) -> Iterator[Text]:
+    """The headline; nothing where the library's own diagnostics speak for themselves."""
+    head = None if only_diagnostics(read.log) else headline(read)
+    if head is None:
+        return
+    below = f"{plural(head.more, 'more finding')} below" if head.more else ""
+    yield Text(f"{head.mark.sign}  {clean(head.within(MOST_TITLE), MOST_TITLE)}", hanging=3)
+    step = " · ".join(filter(None, (clean(head.step, MOST_STEP), below)))
+    if step:
+        yield Text(step, indent=3, hanging=0)
+
+
+def findings(read: ReadLog) -> Iterator[Block]:
+    """All findings, then the lines that nobody understands, then what to fetch."""
+    for number, finding in enumerate(read.findings):
+        if number:
+            yield Blank()
+        yield from _finding(finding)
+    for note in read.unexplained[:MOST_NOTES]:
+        where = f"{note.where}: " if note.where else ""
+        times = f" ({note.count} times)" if note.count > 1 else ""
+        text = clean(f"{where}{note.text}{times}", 400)
+        yield Text(f"{CANNOT_TELL.sign} line {note.line}: {text}", hanging=3)
+    if len(read.unexplained) > MOST_NOTES:
+        yield Text(f"and {len(read.unexplained) - MOST_NOTES} more")
+    if not (read.findings or read.unexplained):
+        yield Text(nothing_found(read))
+    if read.next:
+        yield Blank()
+        yield Text(f"Next: {read.next}", hanging=6)
+
+
+def _finding(finding: Finding) -> Iterator[Text]:
+    """A finding: title, the lines that prove it, the cause, where to look, the fix."""
+    yield Text(f"{finding.severity.sign}  {clean(finding.title, 200)}", hanging=3)
+    for proof in finding.evidence:
+        yield Text(f"{proof.what}: {clean(proof.value, 300)}", indent=3, hanging=3)
+    if finding.cause:
+        yield Text(clean(finding.cause, 600), indent=3, hanging=0)
+    if finding.candidates:
+        yield from _candidates(finding)
+        return
+    fixes = tuple(f"{fix.text} {fix.command or ''}".rstrip() for fix in finding.fix)
+    for title, texts in (("Look: ", finding.look), ("Fix: ", fixes)):
+        for index, text in enumerate(texts):
+            lead = title if index == 0 else " " * len(title)
+            yield Text(f"{lead}{clean(text, 300)}", indent=3, hanging=len(title))
+    yield Text(f"Source: {'; '.join(finding.sources)}", indent=3, hanging=3)
+
+
+def _candidates(finding: Finding) -> Iterator[Text]:
+    """Possible causes in their order, each with what speaks for it, what decides and what helps."""
+    alone = len(finding.candidates) == 1
+    yield Text("A possible cause:" if alone else "Possible causes:", indent=3, hanging=0)
+    for number, one in enumerate(finding.candidates, 1):
+        yield Text(f"{number}. {clean(one.cause, 600)}", indent=3, hanging=3)
+        told = [("for: ", text) for text in one.supported_by]
+        told += [("against: ", text) for text in one.contradicted_by]
+        told += [("decides: ", one.needs), *(("then: ", " ".join(fix.lines)) for fix in one.fix)]
+        for title, text in told:
+            if text:
+                yield Text(f"{title}{clean(text, 300)}", indent=6, hanging=len(title))
+    yield Text(f"Source: {'; '.join(finding.sources)}", indent=3, hanging=3)
