@@ -22,6 +22,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from gputop import app
+from tests import idle
 from tests.idle import draw_later, wait_for_idle
 from tests.shared_styles import parse_once
 from tests.support.added import without_what_is_added
@@ -128,6 +129,12 @@ def pytest_sessionfinish() -> None:
     """Look for garbage once: pytest looks five times, and finds no more of it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def every_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw every picture of an app without a terminal."""
+    monkeypatch.setattr(idle, "SELDOM", 1)
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ async def wait_for_idle(_: float = 0, max_sleep: float = 1) -> None:
         if not screens:
             if not (app._running and app.screen._compositor._dirty_regions):
                 return
-            draw(app.screen)
+            draw_sometimes(app.screen)
             continue
         below_drawn = True
         for screen in screens:
@@ -66,6 +66,23 @@ def draw_later(screen: Screen[Any]) -> None:
     """
     if screen.app.is_headless and screen is screen.app.screen:
         screen._dirty_widgets.clear()  # the compositor has noted what of them to draw
+    else:
+        draw(screen)
+
+
+SELDOM = 4
+"""Of so many pictures without a terminal one is drawn: nobody sees them, and a fifth of what tests
+of the app cost is drawing. What a test reads off the screen is drawn for it; tests of the drawing
+itself take the fixture `every_picture`."""
+
+
+def draw_sometimes(screen: Screen[Any]) -> None:
+    """Draw the first picture of an app, and then each of the SELDOM-th."""
+    app: Any = screen.app
+    pictures = getattr(app, "pictures_asked", 0)
+    app.pictures_asked = pictures + 1
+    if app.is_headless and pictures % SELDOM:
+        screen._compositor._dirty_regions.clear()
     else:
         draw(screen)
 

@@ -9,6 +9,8 @@ from tests.harness.bench.wire import DEMO, IDLE_BUDGET, NAMED, ROOM, START_BUDGE
 from tests.support.app import demo_report, give, press
 from tests.support.painting.judge import Watched
 
+pytestmark = pytest.mark.usefixtures("every_picture")
+
 GATE = 3
 """Steps that every run takes; `python -m tests.harness.bench.wire` takes all."""
 

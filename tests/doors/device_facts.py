@@ -95,7 +95,9 @@ DEVICE_FACTS = (
         "memory of a GPU",
         {
             "why panel": _page(r"What is it\? [^,]+?, (?P<value>[\d.]+ [KMGT]iB)"),
-            "node panel": _page(r"^ Memory +(?P<value>[\d.]+ [KMGT]iB)"),
+            "node panel": _page(
+                r"^ Memory +(?:[\d.]+ [KMGT]iB used of )?(?P<value>[\d.]+ [KMGT]iB)"
+            ),
             "node screen": text(MEMORY + r"[\d.]+/(?P<value>[\d.]+)\s"),
             "map panel": text(r"memory .* of (?P<value>[\d.]+ [KMGT]iB)", within=MAP),
         },
@@ -106,7 +108,9 @@ DEVICE_FACTS = (
         "memory of the GPUs",
         {
             "check --json": document(json.one("fleet", "facts", "hardware", "GPU memory")),
-            "node panel": text(r"\A[^\0]*?^ Memory +(?P<value>[\d.]+ [KMGT]iB)"),
+            "node panel": text(
+                r"\A[^\0]*?^ Memory +(?:[\d.]+ [KMGT]iB used of )?(?P<value>[\d.]+ [KMGT]iB)"
+            ),
         },
         ("1 GiB", "2 GiB"),
         _gibibytes,
@@ -116,8 +120,9 @@ DEVICE_FACTS = (
         {
             "node screen": text(MEMORY + r"(?P<value>[\d.]+)/[\d.]+\s"),
             "map panel": text(r"memory (?P<value>[\d.]+(?: [KMGT]?i?B)?) of", within=MAP),
+            "node panel": _page(r"^ Memory +(?P<value>[\d.]+ [KMGT]iB) used of"),
         },
-        ("70", "50"),
+        ("70", "50", "70 GiB", "50 GiB"),
         _gibibytes,
     ),
     Fact(

@@ -70,7 +70,7 @@ FINDING_FACTS = (
             "check": text(r"\A(?P<value>\S) "),
             "check --json": document(json.at("verdict")),
             "check exit": EXIT,
-            "node screen": text(r"^ (?P<value>[✗▼✓?]) [A-Z ]+(?::|  )"),
+            "node screen": text(r"^ (?P<value>[✗▼✓?]) [a-z ]+(?::|  )"),
             "findings screen": text(r"^ (?P<value>[✗▼✓?]) [a-z ]+[:;·]?.* checks done"),
             "fleet": text(r"\A(?P<value>[✗▼✓?]) "),
             "fleet --json": document(json.at("verdict")),

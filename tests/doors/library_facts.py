@@ -91,7 +91,7 @@ LIBRARY_FACTS = (
             "flags": text(r"^  1  +~? ?(?:[\d.]+ to )?(?P<value>[\d.]+)(?: GB/s)?$"),
             "flags screen": text(r"^  1  .*?(?:[\d.]+ to )?(?P<value>[\d.]+) GB/s"),
             "pairs what-if screen": text(
-                r"WHAT IF.*all-reduce 1 GiB: (?:healthy (?:[\d.]+|not known) → here )?"
+                r"WHAT IF.*all-reduce 1 GiB: (?:(?:[\d.]+|not known) → )?"
                 r"(?:[\d.]+ to )?(?P<value>[\d.]+) GB/s"
             ),
         },
@@ -103,7 +103,7 @@ LIBRARY_FACTS = (
         {
             "explain": text(r"^ +256 MiB .* (?P<value>[\d.]+ [mu]s) "),
             "explain --json": document(json.choice("time_us", json.BYTES_256MIB)),
-            "flags": text(r"^  not set  as above .*?(?P<value>[\d.]+ [mu]s)"),
+            "flags": text(r"^  not set  .*?(?P<value>[\d.]+ [mu]s)"),
             "flags --json": document(json.time("before_us", json.BYTES_256MIB)),
             "flags screen": text(r"^• not set  .*?(?P<value>[\d.]+ [mu]s)"),
         },
@@ -113,7 +113,7 @@ LIBRARY_FACTS = (
     Fact(
         "all-reduce of 256 MiB, time with the flag",
         {
-            "explain what-if": text(r"\A[^\0]*?^ +256 MiB .* (?P<value>[\d.]+ [mu]s) "),
+            "explain what-if": text(r"^ +256 MiB .* channels \S+ +(?P<value>[\d.]+ [mu]s) "),
             "explain what-if --json": document(json.choice("time_us", json.BYTES_256MIB)),
             "flags --json": document(json.time("after_us", json.BYTES_256MIB)),
             "flags screen": text(r"^  1  .*? (?P<value>[\d.]+ [mu]s)"),
@@ -297,7 +297,7 @@ LIBRARY_FACTS = (
     Fact(
         "nodes that the library counts with the flag",
         {
-            "explain what-if": text(r"\A[NR]CCL [\d.]+, .* on (?P<value>\d+) nodes by its count"),
+            "explain what-if": text(r"^[NR]CCL [\d.]+, .* on (?P<value>\d+) nodes by its count"),
             "explain what-if --json": document(json.at("nodes")),
             "flags --json": document(json.effect_at("nodes", 1)),
             "flags": flow(r"counts (?P<value>\d+) nodes instead"),

@@ -18,6 +18,7 @@ from gputop.topology.model.machine import Machine
 from gputop.topology.model.surroundings import RdmaDevice, RdmaPort
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.ports import network_ports
+from tests.grid import share
 from tests.harness.endurance.judging import Limits, breaches
 from tests.harness.endurance.running import ended
 
@@ -68,7 +69,9 @@ def blanks() -> str:
     return f"{HEAD}{' ' * 300_000}x\n"
 
 
-@pytest.mark.parametrize("made", [many_ranks, many_functions, functions_of_their_own, blanks])
+@pytest.mark.parametrize(
+    "made", share([many_functions, many_ranks, functions_of_their_own, blanks], 2)
+)
 def test_a_large_answer_takes_no_minute(made: Callable[[], str], tmp_path: Path) -> None:
     path = tmp_path / "ras.txt"
     path.write_text(made())

@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.harness.endurance.growth import Growth
+from tests.harness.endurance.inputs import _repeating
 from tests.harness.endurance.repetition import copies, repeated
+from tests.harness.endurance.text_mutations import MOST_BYTES
 
 TEXT = b"GPU0 is at 0000:07:00.0\nGPU1 is at 0000:0a:00.0\n"
 DOCUMENT = json.dumps({"ranks": [{"rank": 0}, {"rank": 1}], "size": 2}).encode()
@@ -51,3 +53,14 @@ def test_how_fast_it_grows_is_seen_behind_the_start(
     points = tuple((place and 50 << place, 0, value, 0) for place, value in enumerate(seconds))
     found = Growth(0, "", "", "", points).exponent
     assert found == (None if exponent is None else pytest.approx(exponent, abs=0.1))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.xml", "a.tar.gz", "dump_3", "a.txt"])
+def test_what_is_broken_already_is_repeated_as_a_text(name: str) -> None:
+    assert repeated(name, b"\x1f\x8b no\n", Random(1), 3).count(b"no") == 4
+
+
+def test_what_is_written_shorter_is_not_repeated_without_end() -> None:
+    spread = json.dumps({"ranks": [{"rank": 7}] * 50}, indent=200).encode()
+    for seed in range(8):
+        assert len(_repeating("a.json")(spread, Random(seed))) < 2 * MOST_BYTES

@@ -55,7 +55,6 @@ def test_demos_are_listed() -> None:
     done = gputop("--demo")
     assert done.returncode == 0
     assert "hgx-h100-8" in done.stdout
-    assert gputop("topo", "--demo").stdout == done.stdout
 
 
 def test_a_snapshot_is_one_document_and_reads_back(tmp_path: Path) -> None:
@@ -156,19 +155,13 @@ def _is_worker(process: psutil.Process) -> bool:
     ("arguments", "end", "code"),
     [
         ("flags --all", "| head -1", 0),
-        ("explain --json --demo pcie-l40s-8", "| true", 0),
         ("snapshot --demo hgx-h100-8", ">&-", 0),
-        ("--version", ">&-", 0),
         ("--version", "> /dev/full", 3),
         ("--bogus", "2> /dev/full", 64),
-        ("flags --demo hgx-h100-8", ">&-", 0),
         ("explain --demo hgx-h100-8", "> /dev/full", 3),
-        ("doctor", ">&-", 0),
         ("topo --from -", "<&-", 3),
-        ("log -", "<&-", 3),
         ("--demo hgx-h100-8", "<&-", 64),
         ("probe p2p --quick --demo sick-h100-8", "2>&-", 1),
-        ("check --quick --demo sick-h100-8", "2> /dev/full", 1),
     ],
 )
 def test_an_output_that_cannot_be_written_is_no_fault_of_ours(

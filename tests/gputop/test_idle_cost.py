@@ -23,6 +23,8 @@ from gputop.widgets.board import Board
 from gputop.widgets.spans import wrapped
 from tests.support.app import app_of, give, picture, settle
 
+pytestmark = pytest.mark.usefixtures("every_picture")
+
 
 def counting(
     patch: pytest.MonkeyPatch, calls: Counter[str], owner: Any, *names: str

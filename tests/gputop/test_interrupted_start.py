@@ -11,6 +11,21 @@ from gputop.__main__ import run
 from gputop.exits import INTERRUPTED
 from tests.support.places import ROOT
 
+LOST = """
+import os, signal, sys
+
+left = int(sys.argv.pop(1))
+
+def seen(frame, event, _):
+    global left
+    if event == "call" and frame.f_code.co_name == "cb" and "gputop.__main__" in sys.modules:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.setprofile(seen)
+"""
+"""Interrupts the end of the lock of an import, where Python says what is raised and goes on."""
 HOOK = """
 import os, signal, sys
 
@@ -31,10 +46,12 @@ STARTS = {
 }
 
 
-def started(how: str, place: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+def started(
+    how: str, place: int, *arguments: str, hook: str = HOOK
+) -> subprocess.CompletedProcess[str]:
     """Run gputop so that it gets SIGINT when it asks for the module of that number."""
     return subprocess.run(
-        [sys.executable, "-c", HOOK + STARTS[how], str(place), *arguments],
+        [sys.executable, "-c", hook + STARTS[how], str(place), *arguments],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -49,6 +66,12 @@ def started(how: str, place: int, *arguments: str) -> subprocess.CompletedProces
 @pytest.mark.parametrize("how", STARTS)
 def test_an_interrupted_import_is_130_without_a_word(how: str, place: int) -> None:
     done = started(how, place, "check", "--quick", "--demo", "hgx-h100-8")
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
+
+
+@pytest.mark.parametrize("place", [5, 50])
+def test_an_interrupt_that_nobody_can_raise_is_not_lost(place: int) -> None:
+    done = started("script", place, "check", "--quick", "--demo", "hgx-h100-8", hook=LOST)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
 
 

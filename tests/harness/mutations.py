@@ -3,6 +3,10 @@
     python -m tests.harness.mutations --count 300 --seed 1 --processes 16 --out FILE.jsonl
     python -m tests.harness.mutations --only topology/fleet/outliers.py
 
+A change is noticed where a test of the mirrored folder fails, cannot even be collected, takes far
+too long, or takes its whole process along. Changes after which the program does the same are listed
+with the reason in equivalents.toml and not made.
+
 The tools of the package index do not serve here. mutmut tries every function with the tests that
 cover it, wherever those lie; cosmic-ray needs fourteen packages and a database, and takes no random
 share; mutatest takes one, but its last release pins a coverage of 2021. None of them asks whether
@@ -29,11 +33,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
+from gputop.topology.toml import tomllib
 from tests.support.places import CAPTURES, ROOT
 
 T = TypeVar("T")
@@ -49,6 +55,7 @@ AREAS = (
 LEFT_BEHIND = shutil.ignore_patterns(".*", "build", "*.egg-info", "node_modules")
 ALSO = {"topology/diagnosis/": "tests/topology/diagnosis/test_rules.py"}
 """Tests of a folder that stand for what lies below it: the rules are tested by cases."""
+EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 FOR_PEOPLE = ("clean", "plural", "listing", "shorten")
 """Calls that make texts."""
 SECONDS = 120
@@ -95,6 +102,10 @@ class Change:
         after = after[: len(before) + len(self.text.encode()) - (self.end - self.start)]
         return " ".join(before.decode().split()), " ".join(after.decode().split())
 
+    def is_known(self) -> bool:
+        """Whether the program does the same with it, by the list of such changes."""
+        return (self.file, *self.shown((ROOT / self.file).read_bytes())) in equivalents()
+
     def compiles(self) -> bool:
         """Whether Python takes the change, and sees one."""
         source = (ROOT / self.file).read_bytes()
@@ -119,8 +130,19 @@ class Tried:
     after: str
     noticed: bool
     by: str
-    """The first test that failed, or why there is none."""
+    """The first test that failed, or what else showed it; "" where nothing did."""
     seconds: float
+
+
+@cache
+def equivalents() -> dict[tuple[str, str, str], str]:
+    """File, line before and line after of changes that make no difference -> why."""
+    listed = tomllib.loads(EQUIVALENTS.read_text(encoding="utf-8"))
+    return {
+        (file, one["before"], one["after"]): one["why"]
+        for file, changes in listed.items()
+        for one in changes
+    }
 
 
 def enums(root: Path) -> dict[str, list[str]]:
@@ -181,6 +203,8 @@ class Changes:
             return
         if isinstance(node, ast.Call) and ast.unparse(node.func) in FOR_PEOPLE:
             return
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
         yield from self._of_operator(node)
         yield from self._of_constant(node, above)
         yield from self._of_statement(node)
@@ -188,8 +212,6 @@ class Changes:
             if name in ("annotation", "returns", "decorator_list") or (
                 name == "keywords" and isinstance(node, ast.ClassDef)
             ):
-                continue
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
@@ -266,7 +288,8 @@ def chosen(count: int, seed: int, only: list[str]) -> list[Change]:
         ]
         share = count // len(wanted) + (number < count % len(wanted)) if count else len(here)
         draw.shuffle(here)
-        found += islice(filter(Change.compiles, here), share)
+        made = (change for change in here if change.compiles() and not change.is_known())
+        found += islice(made, share)
     return found
 
 
@@ -277,11 +300,12 @@ def mirrored(file: str) -> list[str]:
     while not any((ROOT / folder).glob("test_*.py")):
         folder = folder.parent
     also = [tests for start, tests in ALSO.items() if file.startswith(start)]
-    return [*also, str(folder)]
+    # Of a folder and a file in it, in this order or the other, pytest 8.4 runs the file alone.
+    return [*(tests for tests in also if folder not in Path(tests).parents), str(folder)]
 
 
 def its_own(file: str) -> list[str]:
-    """The test file of the same name, which comes first, where there is one."""
+    """The test file of the same name, which is run first and by itself, where there is one."""
     own = f"{mirrored(file)[-1]}/test_{Path(file).name}"
     return [own] * (ROOT / own).is_file()
 
@@ -338,17 +362,24 @@ class Copy:
         self.write(change.file, change.applied(source))
         try:
             left_out = [f"--deselect={name}" for name in sound.failing]
-            tests = [*its_own(change.file), *mirrored(change.file)]
-            code, said = self.run(tests, ["-x", *left_out], sound.limit)
+            by = ""
+            for tests in filter(None, (its_own(change.file), mirrored(change.file))):
+                by = by or noticed_by(*self.run(tests, ["-x", *left_out], sound.limit))
         finally:
             self.write(change.file, source)
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-        by = "time" if code < 0 else failed[1] if failed else f"exit code {code}"
         before, after = change.shown(source)
         took = round(time.monotonic() - began, 1)
-        return Tried(
-            change.file, change.line, change.kind, before, after, code not in (0, 5), by, took
-        )
+        return Tried(change.file, change.line, change.kind, before, after, bool(by), by, took)
+
+
+def noticed_by(code: int, said: str) -> str:
+    """The test that failed by what pytest said, or what else shows that all is not well, or ""."""
+    if code == -1:
+        return "time"
+    if failed := re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE):
+        return failed[1]
+    # Without its last line pytest did not come to its end: the change ended the process.
+    return "" if re.search(r"\b(?:passed|skipped|no tests ran)\b.* in ", said) else "its end"
 
 
 @dataclass(frozen=True, slots=True)

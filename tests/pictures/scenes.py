@@ -39,6 +39,8 @@ async def each_screen(demo: str, size: tuple[int, int]) -> AsyncIterator[tuple[s
     feed = StepFeed(made.at(0))
     async with GpuTop(feed, INTERVAL).run_test(size=size) as pilot:
         await until_judged(pilot)
+        assert isinstance(pilot.app, GpuTop)
+        pilot.app.recent.add_earlier(made.earlier())
         for tick in range(1, TICKS + 1):
             feed.put(made.at(tick))
             await asyncio.sleep(INTERVAL)

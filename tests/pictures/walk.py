@@ -72,7 +72,10 @@ class _Kept(probing.Probing):
 
 
 async def frames() -> list[Frame]:
-    """The walk: the node, a probe of it, its pairs, its map, its curves, its findings."""
+    """The walk: the node, a probe of it, its pairs, curves and findings, and at last its map.
+
+    The last frame is what shows where nothing moves.
+    """
     made = DemoFeed(DEMO)
     feed = StepFeed(made.at(0))
     found: list[Frame] = []
@@ -103,12 +106,12 @@ async def frames() -> list[Frame]:
         await _measured(pilot, kept, 1.0)
         take(1.0)
         take(3.0)
-        await press(pilot, "2")
-        take(3.5, "2", "why: 16 of 18 NVLinks, PCIe x8 of x16")
         await press(pilot, "4")
         take(3.5, "4", "by how much: simulated figures against the healthy band")
         await press(pilot, "6")
-        take(5.0, "6", "what it costs, how to rule it out, what to do")
+        take(4.0, "6", "what it costs, how to rule it out, what to do")
+        await press(pilot, "2")
+        take(5.0, "2", "where: GPU3 has 16 of 18 NVLinks, and PCIe x8 of x16")
     return found
 
 

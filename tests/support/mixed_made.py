@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
@@ -70,9 +71,12 @@ def _amd() -> tuple[DemoShape, tuple[pci_tree.Function, ...]]:
 
 @cache
 def mixed(tick: int = TICK) -> NodeSnapshot:
-    """The snapshot of it."""
+    """The snapshot of it: a guest, as no board of MI300X holds four."""
     parts = tuple(demo.parts(raw(tick)).values())
-    return merge(parts, taken_at=1_700_000_000.0, source=("mixed",), gputop="0")
+    found = merge(parts, taken_at=1_700_000_000.0, source=("mixed",), gputop="0")
+    assert found.machine.host is not None
+    host = replace(found.machine.host, hypervisor="KVM")
+    return replace(found, machine=replace(found.machine, host=host))
 
 
 def mixed_report() -> Report:

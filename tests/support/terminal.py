@@ -27,6 +27,10 @@ ROW = r"[━╸─] +\d+ +[━╸─]"
 END = b"\0end of what the program wrote\0"
 
 
+def _take_control() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def end(process: subprocess.Popen[bytes], *descriptors: int) -> None:
     """Kill a program with all that it started, and close its terminal."""
     if process.poll() is None:
@@ -49,7 +53,9 @@ class Terminal:
         environment: dict[str, str] | None = None,
         command: Sequence[str] | None = None,
         folder: str = str(ROOT),
+        controls: bool = False,
     ) -> None:
+        """`controls`: the terminal is the program's own, whose Ctrl+C then is a signal."""
         self.written = b""
         self._master, slave = pty.openpty()
         self._size(columns, lines)
@@ -66,6 +72,7 @@ class Terminal:
             env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
             start_new_session=True,
             close_fds=True,
+            preexec_fn=_take_control if controls else None,
         )
 
     def __enter__(self) -> Terminal:

@@ -59,8 +59,8 @@ def materials(name: str) -> tuple[Path, ...]:
 
 
 @cache
-def answer(command: str, files: tuple[Path, ...]) -> list[dict[str, Any]] | None:
-    """The findings of gputop, worst first; None where it refuses the text."""
+def document(command: str, files: tuple[Path, ...]) -> dict[str, Any] | None:
+    """The whole answer of gputop as JSON; None where it refuses the text."""
     if command == "log":
         ran = gputop("log", str(files[0]), "--json")
     else:
@@ -68,8 +68,14 @@ def answer(command: str, files: tuple[Path, ...]) -> list[dict[str, Any]] | None
         ran = gputop("check", "--quick", *sources, "--json")
     if not ran.stdout.strip():
         return None
-    findings: list[dict[str, Any]] = json.loads(ran.stdout)["findings"]
-    return findings
+    said: dict[str, Any] = json.loads(ran.stdout)
+    return said if "findings" in said else None
+
+
+def answer(command: str, files: tuple[Path, ...]) -> list[dict[str, Any]] | None:
+    """The findings of gputop, worst first; None where it refuses the text."""
+    said = document(command, files)
+    return None if said is None else said["findings"]
 
 
 def score(name: str) -> Score:
@@ -85,7 +91,8 @@ def score(name: str) -> Score:
         return Score(-1, f"misled by {first['id']}")
     if named is None:
         return Score(0, "missed")
-    text = json.dumps([named.get(part) for part in ("title", "cause", "fix", "look")])
+    told = ("title", "cause", "fix", "look", "candidates")
+    text = json.dumps([named.get(part) for part in told])
     cured = any(word in text for word in thread.words)
     return Score(2, "cause and cure") if cured else Score(1, "cause, no cure")
 

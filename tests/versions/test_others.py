@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.grid import share
 from tests.harness.versions import pythons
 
-SHARE = ("tests/versions/smoke.py", "tests/topology/wiring", "tests/topology/hardware")
-"""Every module, command and screen, and what parses and computes most in the least time."""
+SHARE = ("tests/versions/smoke.py",)
+"""Every module, command and screen."""
 
 
 @cache
@@ -19,7 +20,7 @@ def _found() -> dict[tuple[int, int], Path]:
     return pythons.found()
 
 
-@pytest.mark.parametrize("which", ["3.10", "3.12", "newest"])
+@pytest.mark.parametrize("which", share(["3.10", "3.12", "newest"], 2))
 def test_another_python_runs_a_share_of_the_tests(which: str) -> None:
     newest = ".".join(map(str, pythons.newest(_found())))
     name = newest if which == "newest" else which

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gputop.checking.runs import all_rules
 from gputop.topology.diagnosis import engine
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -14,7 +15,7 @@ from gputop.topology.recorded.demos import demo
 from tests.support.places import RECORDINGS, TESTS
 
 from ...support.checked import checked, saved
-from ...support.command import gputop
+from ...support.command import gputop, gputop_here
 from ...support.rule_cases import SickCase, base, cases, edited, smoke
 
 FAKES = str(TESTS / "fakes")
@@ -59,7 +60,7 @@ def test_the_recorded_machine_is_healthy(capsys: pytest.CaptureFixture[str]) -> 
     assert len(document["gpus"]) == 4
     assert document["examined"]
     assert not set(document["examined"]) & set(document["not_examined"])
-    known = {rule.id for rule in engine.load()}
+    known = {rule.id for rule in engine.load() if not rule.extra}
     assert set(document["examined"]) | set(document["not_examined"]) == known
 
 
@@ -163,7 +164,7 @@ def test_chosen_gpus_alone_are_examined(capsys: pytest.CaptureFixture[str], tmp_
     [
         (("--quick", "--full"), "not both"),
         (("--quick", "--force"), "--quick"),
-        (("--full", "--demo", "hgx-h100-8"), "recording"),
+        (("--full", "--from", LIVE), "recording"),
         (("--force", "--from", LIVE), "recording"),
         (("--from", LIVE, "--demo", "hgx-h100-8"), "not both"),
         (("--demo", "no-such"), "no demo"),
@@ -289,3 +290,40 @@ def test_a_device_of_no_known_model_is_no_crash(
     done = checked(capsys, "--json", "--from", path, "--expect", "pcie-l40s-8")
     assert done.code in (0, 1, 2)
     assert engine.FAILED not in done.ids
+
+
+@pytest.mark.parametrize("name", demo.names())
+def test_a_demo_is_measured_by_simulation_and_its_verdict_stays(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    read = checked(capsys, "--quick", "--json", "--demo", name)
+    done = checked(capsys, "--json", "--demo", name)
+    assert (done.code, done.document["verdict"]) == (read.code, read.document["verdict"])
+    assert done.ids == read.ids
+    assert done.document["mode"] == "default"
+    assert {run["status"] for run in done.document["measured"]} == {"finished"}
+    assert any(note.startswith("Simulated") for note in done.document["assumptions"])
+    fleet = done.document["fleet"]
+    assert fleet["figures"]
+    assert not read.document["fleet"]["figures"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("hgx-h100-8", "compared with DGX H100: gpus, links, wiring and network; all as expected"),
+        ("sick-h100-8", "compared with DGX H100: gpus, links, wiring and network"),
+        ("pcie-l40s-8", ""),
+    ],
+)
+def test_an_expectation_says_what_was_compared(name: str, said: str) -> None:
+    done = gputop_here("check", "--quick", "--demo", name, "--expect", "hgx-h100-8")
+    second = done.stdout.splitlines()[1]
+    assert second == said if said else "all as expected" not in second
+
+
+def test_what_rules_look_for_is_written_alike() -> None:
+    for rule in all_rules():
+        first = rule.title.split()[0]
+        name = any(letter.isupper() or letter.isdigit() for letter in first[1:])
+        assert name or not first[0].isupper(), f"{rule.id}: {rule.title}"

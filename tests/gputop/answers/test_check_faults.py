@@ -37,7 +37,7 @@ def test_a_faulty_driver_is_never_healthy(
 
 def test_what_was_not_examined_is_counted_in_the_first_line() -> None:
     done = gputop("check", "--quick", seconds=60, **of_process("h200-2"))
-    assert done.returncode in (0, 1), done.stderr  # the host of the test may be slow
+    assert done.returncode == 3, done.stderr  # the bus of this host has no such GPUs
     first = done.stdout.splitlines()[0]
     assert " checks done, " in first
     assert " skipped (data unavailable), nothing measured" in first

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from gputop.answers.check import CheckAnswer, CheckLevel, page
+from gputop.checking.measure import ProbeEnd
 from gputop.printing.render import texts
+from gputop.probes.protocol.status import Status
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Fix
@@ -45,7 +47,7 @@ def everything() -> Diagnosis:
 def lines(
     diagnosis: Diagnosis, width: int | None, *, verbose: bool = False, measured: Sequence[str] = ()
 ) -> list[str]:
-    runs = tuple({"probe": name, "figures": 1} for name in measured)
+    runs = tuple(ProbeEnd(name, Status.FINISHED, "", 1) for name in measured)
     node = NodeSnapshot(taken_at=1.0)
     answer = CheckAnswer.of(diagnosis, node, mode=CheckLevel.FULL, measured=runs, verbose=verbose)
     return texts(page(answer).blocks, width)

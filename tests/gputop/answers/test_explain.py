@@ -10,9 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from gputop.screens.pairs.answer import answer_lines
 from gputop.topology.explain.prediction import installed
+from gputop.topology.flags.what_if.remedy import remedy
+from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.surroundings import Software
 from gputop.topology.recorded.feeds import DemoFeed
+from gputop.widgets.spans import text_of
+from tests.support.app import demo_report
 from tests.support.command import gputop
 from tests.topology.nccl.made import SWITCH, cpu, gpu, nic, switch, system
 
@@ -102,8 +107,9 @@ def test_one_pair_and_a_part_of_the_gpus(topology: str) -> None:
     found = document("1", "0000:02:00.0", "--from", topology)
     assert [(pair["src"], pair["dst"]) for pair in found["pairs"]] == [(1, 0)]
     part = document("--from", topology, "--gpus", "rank:5,0000:02:00.0")
-    assert [pair["src_bus_id"] for pair in part["pairs"]] == ["0000:02:00.0", "0000:52:00.0"]
-    assert part["views"][0]["ranks"] == [0, 1]
+    # The order in which they are named is that of the ranks.
+    assert [pair["src_bus_id"] for pair in part["pairs"]] == ["0000:52:00.0", "0000:02:00.0"]
+    assert sorted(part["views"][0]["ranks"]) == [0, 1]
 
 
 def test_the_callers_variables_do_not_count_for_a_file(topology: str) -> None:
@@ -154,6 +160,47 @@ def test_the_text(topology: str) -> None:
     assert "NCCL_P2P_LEVEL" in one.stdout
 
 
+UNUSED = """\
+Device: 0, NVIDIA A100-SXM4-80GB, pciBusID: 4f, pciDeviceID: 0, pciDomainID:0
+Device: 1, NVIDIA A100-SXM4-80GB, pciBusID: 52, pciDeviceID: 0, pciDomainID:0
+Device=0 CAN Access Peer Device=1
+Device=1 CAN Access Peer Device=0
+Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)
+   D\\D     0      1
+     0 1540.93  17.55
+     1  18.17 1539.41
+Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
+   D\\D     0      1
+     0 1536.38  24.18
+     1  22.50 1550.10
+"""
+
+
+NARROW = "".join(
+    f"0{slot}:00.0 VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090]\n"
+    f"\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\tLnkSta:\tSpeed 16GT/s, Width {width}\n"
+    for slot, width in ((1, "x16"), (2, "x4 (downgraded)"))
+)
+
+
+def test_faults_of_the_files_stand_above_what_is_predicted(tmp_path: Path) -> None:
+    path = tmp_path / "p2p.txt"
+    path.write_text(UNUSED)
+    said = gputop("explain", "0", "1", "--from", str(path)).stdout
+    assert "slow" in said.splitlines()[0]
+    above = " ".join(said.partition("GPU0 → GPU1")[0].split())
+    assert "do not use NVLink" in above
+    assert "nvidia-smi nvlink -s" in above
+    path.write_text(NARROW)
+    assert "Move the card to a slot with x16" in " ".join(
+        gputop("explain", "0", "1", "--from", str(path)).stdout.split()
+    )
+    path.write_text("n1:7:9 [0] NCCL WARN Cuda failure 'out of memory'\n")
+    done = gputop("explain", "--from", str(path))
+    assert done.returncode == 3
+    assert "`gputop check` finds ✗" in done.stderr
+
+
 def test_seventy_two_gpus_in_one_domain(tmp_path: Path) -> None:
     path = tmp_path / "rack.xml"
     path.write_text(
@@ -174,13 +221,16 @@ def test_seventy_two_gpus_in_one_domain(tmp_path: Path) -> None:
     assert len(json.loads(done.stdout)["pairs"]) == 72 * 71
 
 
-def test_the_text_of_a_change_ends_with_before_and_after(topology: str) -> None:
+def test_the_text_of_a_change_begins_with_what_it_does(topology: str) -> None:
     done = gputop("explain", "--from", topology, "--set", "NCCL_P2P_DISABLE=1")
     assert done.returncode == 0, done.stderr
-    changes = done.stdout.partition("What changes with NCCL_P2P_DISABLE=1")[2]
+    assert done.stdout.startswith("NCCL_P2P_DISABLE=1: P2P for 0 of 28 pairs (28 today)")
+    head, _, rest = done.stdout.partition("What changes with NCCL_P2P_DISABLE=1")
+    assert re.search(r"^All-reduce 1 GiB: .* → .* \(predicted\)$", head, re.MULTILINE)
+    changes, _, state = rest.partition("export NCCL_P2P_DISABLE=1\n")
     assert "28 of 28 pairs change" in changes
     assert "Predicted all-reduce" in changes
-    assert changes.rstrip().endswith("export NCCL_P2P_DISABLE=1")
+    assert state.startswith("\nNCCL 2.28.9, 8 GPUs")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
@@ -198,3 +248,63 @@ def test_of_nics_at_one_distance_the_one_that_is_taken_is_named() -> None:
     steps = document(*shape)["views"][0]["steps"]["local_nets"]
     named = re.findall(r"^Rank \d+: nearest NIC (\S+),", gputop("explain", *shape).stdout, re.M)
     assert named == [step["answer"] for step in steps] == [f"mlx5_{rank}" for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("demo", "src", "dst"),
+    [
+        ("pcie-l40s-8", 0, 5),
+        ("pcie-l40s-8", 0, 1),
+        ("sick-h100-8", 0, 3),
+        ("mi250x-8", 0, 7),
+        ("dgx-1v", 0, 5),
+    ],
+)
+def test_a_pair_begins_with_what_the_screen_pairs_says(demo: str, src: int, dst: int) -> None:
+    report = demo_report(demo)
+    ends = tuple(report.snapshot.machine.gpus[number].address for number in (src, dst))
+    study = Study(report.snapshot, made=report.prediction)
+    change = True, remedy(study, ends[0], ends[1])
+    lines = answer_lines(report, (ends[0], ends[1]), None, change, 400)
+    screen = {text.split(" ", 1)[0]: text for text in (text_of(line).strip() for line in lines)}
+    printed = gputop("explain", str(src), str(dst), "--demo", demo).stdout
+    head, _, steps = printed.replace("\n  ", " ").partition("\n\n")
+    assert "same host?" in steps
+    for line in head.splitlines()[1:]:
+        name, _, said = line.partition(": ")
+        shown = screen[name].removeprefix(name).strip()
+        assert said.partition("; may be")[0].partition(" · ")[0] in shown, name
+    route = screen["Route"].removeprefix("Route").strip()
+    assert head.endswith(f"Route: {route}")
+
+
+def test_a_pair_without_p2p_names_the_variable_and_how_many_pairs_it_gives_it() -> None:
+    printed = gputop("explain", "0", "5", "--demo", "pcie-l40s-8").stdout.splitlines()
+    assert printed[0] == "○ GPU0 → GPU5: NO P2P: shared memory in the host, by NCCL's rule"
+    assert printed[2].startswith(
+        "Change: NCCL_P2P_LEVEL=SYS → P2P for 24 more pairs; may be slower"
+    )
+    held = gputop(
+        *("explain", "0", "3", "--demo", "sick-h100-8", "--set", "NCCL_P2P_DISABLE=1")
+    ).stdout
+    assert "Change: NCCL_P2P_DISABLE unset → P2P for 28 more pairs\n" in held
+
+
+def test_a_version_without_rules_is_named_on_the_second_line() -> None:
+    printed = gputop("explain", "--nccl", "9.9", "--demo", "pcie-l40s-8").stdout.splitlines()
+    assert printed[:2] == [
+        "NCCL 9.9, 8 GPUs",
+        "no rules for NCCL 9.9: those of 2.32.3, the nearest older",
+    ]
+    short = gputop("explain", "--nccl", "2.21", "--demo", "pcie-l40s-8").stdout
+    assert short.startswith("NCCL 2.21.5, 8 GPUs")
+    assert "- 2.21 is taken for 2.21.5, the newest known of its line\n" in short
+    both = gputop("explain", "--nccl", "2.21", "--against", "2.30", "--demo", "pcie-l40s-8").stdout
+    assert "from NCCL 2.21.5 to 2.30.7" in both
+    assert "2.30 is taken for 2.30.7" in both
+
+
+def test_what_is_not_predicted_is_not_called_unchanged() -> None:
+    printed = gputop("explain", "--set", "NCCL_DEBUG=INFO", "--demo", "pcie-l40s-8").stdout
+    assert printed.startswith("NCCL_DEBUG: what it does is not predicted")
+    assert "with and without it" not in printed

@@ -263,3 +263,24 @@ def test_an_interrupt_while_a_result_is_printed_loses_nothing(
         printed.append(ended)
     assert printed == results
     assert attended.interrupted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        (
+            ("--quick", "--demo", "sick-h100-8"),
+            "▼ 3 of 6 probes low, simulated: GPU3 has 16 of 18 NVLinks up; GPU3 runs at PCIe gen5 "
+            "x8 instead of gen5 x16",
+        ),
+        (
+            ("p2p", "--quick", "--demo", "sick-h100-8"),
+            "▼ p2p low, simulated: GPU3 has 16 of 18 NVLinks up",
+        ),
+        (("--quick", "--demo", "hgx-h100-8"), "✓ 5 probes, simulated: nothing low"),
+    ],
+)
+def test_the_first_line_says_what_is_low_and_why(arguments: tuple[str, ...], first: str) -> None:
+    done = gputop_here("probe", *arguments)
+    assert " ".join(done.stdout.partition("\n\n")[0].split()) == first
+    assert done.returncode == ("low" in first.split(",")[0])

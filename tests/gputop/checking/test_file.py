@@ -14,6 +14,8 @@ from gputop.topology.fleet.section import CATEGORIES
 from tests.support.checked import checked
 from tests.support.command import powerless
 
+UNHEARD = ("checked", "document")
+
 
 @pytest.fixture(autouse=True)
 def nobody_elses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_a_key_is_made_once(
         (("-o", "/nowhere/at/all/%n.json"), "not written"),
         (("-o", "/tmp"), "folder"),
         (("--redact",), "--json or -o"),
-        (("--probe", "gemm"), "recording"),
+        (("--probe", "gem"), "did you mean gemm?"),
     ],
 )
 def test_wrong_usage_is_said_in_a_line(

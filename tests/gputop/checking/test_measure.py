@@ -26,6 +26,8 @@ from tests.support.runs import run_of
 from ...support.checked import checked
 from ...support.rule_cases import base, edited
 
+UNHEARD = ("checked",)
+
 LIVE = base("hgx-h200-4gpu-live")
 ADDRESSES = tuple(gpu.address for gpu in LIVE.machine.gpus)
 
@@ -160,7 +162,8 @@ def test_a_probe_that_hangs_is_broken() -> None:
 
 
 def test_a_gpu_that_went_away_is_broken() -> None:
-    now, gone = after(LIVE, lambda: edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}]))
+    without = [{"path": f"{part}.gpus[2]", "remove": True} for part in ("machine", "readings")]
+    now, gone = after(LIVE, lambda: edited(LIVE, without))
     found = diagnosed(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
     assert [finding.id for finding in found.findings] == ["gpu-gone"]
     assert found.findings[0].devices == (ADDRESSES[2],)
@@ -230,7 +233,7 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
     assert case.earlier is LIVE
     assert case.readings.gpus[0].pcie_replays == 12
     assert len(case.snapshot.measurements) == 5
-    assert answer.probes == tuple(run["probe"] for run in answer.measured)
+    assert answer.probes == tuple(end.probe for end in answer.measured)
     assert answer.mode == "default"
 
 

@@ -15,6 +15,8 @@ from ...support.checked import checked, saved
 from ...support.command import powerless
 from ...support.rule_cases import cases
 
+UNHEARD = ("checked",)
+
 SICK = next(case for case in cases() if case.name == "bar1-256m")
 
 

@@ -1,4 +1,4 @@
-"""Every command that README and the manual name works as it is written there."""
+"""Every command that README, the manual and the helps name works as it is written there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import shlex
 import click
 import pytest
 
+from gputop.commands.examples import EXAMPLES
+from gputop.commands.fleet.made_up import make_fleet
 from gputop.commands.root import root
 from gputop.exits import OWN_ERROR, USAGE
 from tests.support.command import gputop_here
@@ -29,14 +31,16 @@ XML = next((TESTS / "recordings" / "nccl-topologies").rglob("*.xml"))
 WRITTEN = ("node.json", "before.json", "healthy-sister.json")
 """Snapshots that a reader has written."""
 NOT_RUN = {
-    "probe": "measures",
-    "fleet": "reads what many nodes wrote",
+    "probe nccl": "is not simulated",
+    "probe net": "measures between nodes",
+    "probe --history": "compares what was measured here",
     "-": "reads stdin",
     "log FILE|FOLDER": "stands for the files of a reader",
-    "check --full": "measures",
-    "check --probe": "measures",
+    "fleet plan --format": "goes on with a folder that the text has named",
 }
 """Commands that are parsed alone: what begins or ends so."""
+CLUSTER = ("results", "results/", "checks", "DIR", "$DIR", "earlier")
+"""Folders that many nodes have written into."""
 _FENCED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(gputop(?: [^`\n]+)?)`")
 
@@ -49,7 +53,14 @@ def named(page: str) -> list[str]:
     return sorted({command.replace("\\|", "|").partition("#")[0].strip() for command in found})
 
 
-COMMANDS = sorted({command for page in PAGES for command in named(page)})
+COMMANDS = sorted(
+    {command for page in PAGES for command in named(page)}
+    | {
+        text.rpartition("| ")[2].partition(" > ")[0]
+        for rows in EXAMPLES.values()
+        for text, _ in rows
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +72,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name in WRITTEN:
         found[name] = str(folder / name)
         assert gputop_here("snapshot", "--demo", DEMO, "-o", found[name]).returncode == 0
-    return {**found, "check.xml": str(folder / "check.xml")}
+    leaves = make_fleet(folder / "cluster")
+    found |= dict.fromkeys(CLUSTER, str(folder / "cluster"))
+    found["topology.conf"] = str(leaves)
+    for name in ("check.xml", "round-1.sh", "pairs"):
+        found[name] = str(folder / name)
+    return found
 
 
 def test_the_pages_name_commands() -> None:
@@ -72,16 +88,21 @@ def test_the_pages_name_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_works(command: str, files: dict[str, str]) -> None:
     words = [files.get(word, word) for word in shlex.split(command)[1:]]
+    if words[:1] == ["help"] or words[-1:] == ["--help"]:
+        assert gputop_here(*words).stdout.startswith("Usage: gputop")
+        return
     parsed = _parsed(list(words))
+    if command == "gputop fleet plan":
+        return
     if parsed is None or any(command[7:].startswith(name) for name in NOT_RUN) or words[-1] == "-":
         return
     if parsed == "check" and "-o" in words:
         return  # writes a file for each node, which stays
     if not {"--demo", "--from", "--list", "--pid"} & set(words):
-        words += ["--demo", DEMO] if words[0] not in ("completion", "doctor") else []
+        words += ["--demo", DEMO] if words[0] not in ("completion", "doctor", "fleet") else []
     done = gputop_here(*words)
     assert done.returncode not in (USAGE, OWN_ERROR), done.stderr
-    assert done.stdout or "-o" in words
+    assert done.stdout or "-o" in words or "no round is left to run" in done.stderr
 
 
 def _parsed(words: list[str]) -> str | None:

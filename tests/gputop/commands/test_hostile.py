@@ -21,6 +21,7 @@ from gputop.terminal.output import overwrite
 from gputop.topology.exports import NAMES as FORMATS
 from gputop.topology.model import characters
 from gputop.topology.model.characters import HOSTILE, harmless, json_pieces, json_text
+from tests import grid
 from tests.support.command import Captured, gputop
 from tests.support.hostile import EVIL, OBEYED, obeyed, poisoned, strings
 from tests.support.places import RECORDINGS, TESTS
@@ -66,7 +67,7 @@ def node(request: pytest.FixtureRequest) -> str:
     return read.stdout
 
 
-@pytest.mark.parametrize("share", [None, 0, 1, 2])
+@pytest.mark.parametrize("share", grid.share([None, 0, 1, 2], 2))
 def test_every_text_of_a_snapshot_may_be_hostile(
     tmp_path: Path, node: str, share: int | None
 ) -> None:

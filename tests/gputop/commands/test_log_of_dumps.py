@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gputop.__main__ import run
-from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
+from gputop.exits import ANSWERED, CANNOT_TELL
 from tests.topology.jobs.flight.test_compare import REAL, dumped, entry
 
 RUNS = b"\x80\x02}X\x07\x00\x00\x00entriescos\nsystem\nX\x02\x00\x00\x00id\x85R."
@@ -73,7 +73,7 @@ def test_a_folder_without_dumps_and_a_pickle_on_stdin_get_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, err = said(["log", str(tmp_path)], capsys)
-    assert code == USAGE
+    assert code == CANNOT_TELL
     assert "nor a folder with dumps of a flight recorder" in err
     stream = io.BufferedReader(io.BytesIO(RUNS))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))

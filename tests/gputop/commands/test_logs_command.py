@@ -177,8 +177,8 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "gzip" in capsys.readouterr().err
     assert run(["log", str(tmp_path / "missing")]) == USAGE
     assert "no such file" in capsys.readouterr().err
-    assert run(["log", str(tmp_path)]) == USAGE
-    assert "not a plain file" in capsys.readouterr().err
+    assert run(["log", str(tmp_path)]) == CANNOT_TELL
+    assert "not a regular file" in capsys.readouterr().err
     assert run(["log"]) == USAGE
     assert run(["log", LOG, "--nccl", "gloo"]) == USAGE
 
@@ -198,15 +198,29 @@ def test_files_of_the_kernel_and_devices_are_not_waited_for(
     monkeypatch.setattr(os, "open", open_noted)
     for arguments in (["log", "/dev/zero"], ["topo", "--from", "/dev/zero"]):
         assert run(arguments) == USAGE
-        assert "/dev/zero: not a plain file" in capsys.readouterr().err
+        assert "/dev/zero: not a regular file" in capsys.readouterr().err
     assert "/dev/zero" not in opened
 
 
-def test_from_points_to_this_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_from_rebuilds_the_node_of_a_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     log = tmp_path / "job.log"
     log.write_bytes(b"\n".join(lines_of("h200-default")))
-    assert run(["topo", "--from", str(log)]) == CANNOT_TELL
-    assert "gputop log FILE" in capsys.readouterr().err
+    assert run(["topo", "--from", str(log)]) == 0
+    said = capsys.readouterr().out
+    assert "GPU3" in said
+    assert "NV" in said
+
+
+def test_check_counts_what_a_log_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(
+        b"n1:7:7 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-x to "
+        b"9637892 bytes, error: No space left on device (28)\n"
+    )
+    assert run(["check", "--quick", "--from", str(log)]) == 2
+    assert "/dev/shm is full" in capsys.readouterr().out
 
 
 def test_hostile_text_is_harmless(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

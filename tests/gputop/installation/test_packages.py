@@ -43,11 +43,9 @@ def test_a_start_without_a_package_says_so_in_a_line(name: str) -> None:
 
 
 def test_what_pip_calls_it_and_why_it_fails() -> None:
-    text, code = packages.import_failure(
-        ImportError("invalid ELF header", name="textual_plotext.plot")
-    )
-    assert "cannot import textual_plotext, which gputop needs (invalid ELF header): `" in text
-    assert text.endswith("-m pip install --upgrade textual-plotext`")
+    text, code = packages.import_failure(ImportError("invalid ELF header", name="markdown_it.main"))
+    assert "cannot import markdown_it, which gputop needs (invalid ELF header): `" in text
+    assert text.endswith("-m pip install --upgrade markdown-it-py`")
     assert code == CANNOT_TELL
 
 

@@ -64,7 +64,7 @@ async def until(pilot: Pilot[Any], true: Callable[[FlagsScreen], bool]) -> None:
 
 
 async def choose(pilot: Pilot[Any], down: int) -> None:
-    await press(pilot, "o", *["down"] * down, "enter")
+    await press(pilot, "V", *["down"] * down, "enter")
 
 
 def said(pilot: Pilot[Any]) -> str:
@@ -82,7 +82,7 @@ async def test_a_process_on_the_gpus_is_offered_and_its_variables_count() -> Non
         study = screen_of(pilot).flags.study
         assert study is not None
         assert "NCCL_P2P_LEVEL" not in study.values
-        await press(pilot, "o")
+        await press(pilot, "V")
         offered = [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
         assert len(offered) == 3
         assert offered[1].endswith("(alice) on GPU0 GPU1")
@@ -107,7 +107,7 @@ async def test_changes_tried_on_one_do_not_carry_over_and_one_comes_back() -> No
         await choose(pilot, 1)
         await until(pilot, lambda screen: screen.flags.process is not None)
         assert not screen_of(pilot).flags.tried.wanted
-        await press(pilot, "o")
+        await press(pilot, "V")
         marked = pilot.app.screen.query_one(OptionList).highlighted
         assert marked == 1, "the process that is shown is the one the panel stands on"
         await press(pilot, "up", "enter")
@@ -149,6 +149,6 @@ async def test_a_process_that_cannot_be_read_is_reported(typed: str, answer: str
 async def test_a_demo_has_no_processes_to_choose() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_flags(pilot, demo_report("pcie-l40s-8"))
-        await press(pilot, "o")
+        await press(pilot, "V")
         assert isinstance(pilot.app.screen, FlagsScreen)
         assert "live node" in said(pilot)

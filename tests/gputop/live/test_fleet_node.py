@@ -32,7 +32,7 @@ def test_a_snapshot_that_cannot_be_read_is_no_end(tmp_path: Path) -> None:
 
 def test_a_file_that_is_none_is_said_in_a_clause(tmp_path: Path) -> None:
     (tmp_path / "g1.json").write_text("{")
-    with pytest.raises(ValueError, match="no sound document"):
+    with pytest.raises(ValueError, match="not a valid document"):
         read_whole(str(tmp_path), "g1.json")
     with pytest.raises(ValueError, match="no such file"):
         read_whole(str(tmp_path), "g2.json")

@@ -27,6 +27,8 @@ from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, Nod
 from gputop.widgets.spans import text_of
 from tests.support.runs import run_of
 
+UNHEARD = ("runs",)
+
 A, B = "0000:01:00.0", "0000:02:00.0"
 KEY = "0123456789abcdef01234567"
 MACHINE = Machine(

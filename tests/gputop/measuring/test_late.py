@@ -38,6 +38,8 @@ from tests.support.worker_scripts import (
     playing,
 )
 
+UNHEARD = ("*",)
+
 STUCK = MeasuredValue(
     "collective_finishes", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
 )

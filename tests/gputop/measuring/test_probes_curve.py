@@ -7,15 +7,11 @@ import pytest
 from gputop.app import GpuTop
 from gputop.measuring.judged import judged
 from gputop.screens.probes.groups import LEAST_POINTS
-from gputop.screens.probes.picture import DOTS, ProbeCurve
+from gputop.screens.probes.plot import DOTS
 from gputop.screens.probes.sweeps import sweeps
 from tests.gputop.screens.probes.shown import show
-from tests.support.app import app_of, give, press
+from tests.support.app import app_of, give, press, text
 from tests.support.measured import SIZES, h200_report, one, with_figures
-
-
-def curve_lines(curve: ProbeCurve) -> list[str]:
-    return curve.render().plain.splitlines()
 
 
 @pytest.mark.parametrize("height", [24, 30, 41, 50])
@@ -29,7 +25,7 @@ async def test_a_level_line_lies_in_the_row_of_its_points(height: int) -> None:
     async with GpuTop().run_test(size=(120, height)) as pilot:
         await show(pilot, with_figures(h200_report(), *figures))
         await press(pilot, "down", "down", "down", "down", "down", "m")
-        lines = curve_lines(pilot.app.screen.query_one(ProbeCurve))
+        lines = text(pilot, "#probe-curve").splitlines()
         signs = "".join(lines)
         assert all(dot in signs for dot in DOTS)
         for line in lines:

@@ -38,11 +38,18 @@ def test_words_become_addresses(words: str | None, expected: tuple[str, ...]) ->
     assert select(words, MACHINE) == expected
 
 
+def test_a_domain_is_hexadecimal() -> None:
+    here = Machine(gpus=(Gpu(address="001a:43:00.0", vendor="nvidia"), *MACHINE.gpus))
+    assert select("001A:43:00.0,0000001a:43:00.0", here) == ("001a:43:00.0",)
+
+
 def test_a_bare_number_can_be_a_rank() -> None:
     assert select("0", MACHINE, bare="rank") == (A,)
 
 
-@pytest.mark.parametrize("words", ["2", "nvml:7", "0000:99:00.0", "GPU-nope", "", "x,0"])
+@pytest.mark.parametrize(
+    "words", ["2", "nvml:7", "rank:2", "cuda:2", "0000:99:00.0", "GPU-nope", "", "x,0"]
+)
 def test_what_is_not_there_is_an_error_that_names_what_is(words: str) -> None:
     with pytest.raises(SelectionError, match=A):
         select(words, MACHINE)

@@ -26,6 +26,8 @@ from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import Measurement
 from tests.support.worker_scripts import FIRST_FIGURE, WORKER, Script, SkippingClock, playing
 
+UNHEARD = ("*",)
+
 A, B = "0000:01:00.0", "0000:02:00.0"
 ONE = Machine(gpus=(Gpu(address=A, vendor="nvidia", index=0),))
 TWO = Machine(gpus=(*ONE.gpus, Gpu(address=B, vendor="nvidia", index=1)))
@@ -199,6 +201,14 @@ def test_a_refusal_of_one_is_no_end_of_all() -> None:
     assert states(ran) == {"memory": "refused", "gemm": "finished"}
     assert ran.steps[0].text == "too little memory on GPU1"
     assert ran.steps[0].outcome.message == "too little memory on 0000:02:00.0"
+
+
+def test_what_is_cancelled_before_it_begins_is_cancelled_and_not_refused() -> None:
+    cancel = threading.Event()
+    cancel.set()
+    plan = playing(planning.plan(("memory", "gemm"), TWO))
+    ran, _ = go(plan, cancel=cancel, guard=Free(BusyAnswer(("GPU0 is in use by process 7",))))
+    assert states(ran) == {"memory": "cancelled", "gemm": "cancelled"}
 
 
 @pytest.mark.parametrize("name", ["launch", "memory", "nccl"])

@@ -11,6 +11,8 @@ from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.guard import Guard
 from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse
 
+UNHEARD = ("*",)
+
 A = "0000:01:00.0"
 
 

@@ -35,11 +35,13 @@ def first(*lines: str) -> list[str]:
 
 
 def test_the_worst_finding_and_its_first_step_come_first() -> None:
-    title, step = first(LATE)
+    title, *steps = first(LATE)
     assert title == (
         "✗  A collective did not end in time: all-reduce 808 on rank 1, given up after 10 min"
     )
-    assert step.startswith("Fix: find the missing rank · Look: which rank has no such message")
+    step = " ".join(steps)
+    assert step.startswith("Fix: find the rank that does not come: py-spy dump on each")
+    assert "· Look: which rank has no such message" in step
 
 
 def test_further_findings_are_counted() -> None:
@@ -157,3 +159,17 @@ def test_several_reports_are_told_the_worst_first() -> None:
     assert "(n5:7)" in first
     assert others[-1] == "  and 2 more reports, 0 of them with [INFO]"
     assert not list(verdicts([]))
+
+
+def test_rings_beyond_the_first_are_counted() -> None:
+    """As a DGX-1V has them: six orders in twelve channels, and no node to compare them with."""
+    orders = ("0 1 2 3", "0 2 1 3", "0 1 3 2", "0 2 3 1", "0 3 1 2", "0 3 2 1")
+    lines = [
+        f"vm:7:7 [0] NCCL INFO Channel {channel:02d}/12 :    {order.replace(' ', '   ')}\n".encode()
+        for channel, order in enumerate(orders * 2)
+    ]
+    shown = page_lines(examine(read_log(lines), None), 100)
+    assert [line.strip() for line in shown if "ring" in line.lower()][-5:] == [
+        *(f"· ring of 2 channels: {order}" for order in orders[:4]),
+        "and 2 rings more",
+    ]

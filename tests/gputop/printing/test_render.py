@@ -41,15 +41,17 @@ def test_a_source_that_several_facts_share_stands_once() -> None:
 
 
 def test_a_finding_says_first_what_to_do_and_commands_are_ink() -> None:
-    made = finding("link", "slow", "a link is down", disproof="all is up in `smi -s`, or by design")
+    made = finding(
+        "link", "slow", "a link is down", disproof="all is up in `lspci -s`, or `by` design"
+    )
     lines = finding_lines(made, 80)
     said = [text_of(line).strip() for line in lines]
     leads = ("▼ slow · link", "Fix: mend link", "fix --link", "• what link", "Impact:", "Ruled out")
     places = [next(at for at, text in enumerate(said) if text.startswith(lead)) for lead in leads]
     assert places == sorted(places)
     inks = {text: ink for text, ink in lines[places[-1]] if text.strip()}
-    assert inks["`smi"] == inks["-s`"] == "key"
-    assert inks["all"] == inks["design"] == ""
+    assert inks["`lspci"] == inks["-s`"] == "key"
+    assert inks["all"] == inks["`by`"] == inks["design"] == ""
 
 
 def test_rows_take_the_ink_of_their_verdict_and_the_widest_column_wraps() -> None:

@@ -82,15 +82,15 @@ async def test_a_what_if_holds_on_every_screen_until_it_is_undone() -> None:
 
 async def test_what_switching_p2p_off_costs_takes_two_keys() -> None:
     app = GpuTop()
-    async with app.run_test(size=(160, 50)) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "f", "enter")
         async for _ in rounds(pilot):
             if app.what_if.summary:
                 break
-        assert "all-reduce 1 GiB: healthy 473 → here 39.9 to 230 GB/s (predicted)" in text(
-            pilot, "#what-if"
-        )
+        banner = text(pilot, "#what-if")
+        assert "P2P for 0 of 28 pairs" in banner
+        assert "all-reduce 1 GiB: 473 → 39.9 to 230 GB/s (predicted)" in banner
 
 
 async def test_ctrl_c_closes_a_line_and_then_leaves() -> None:
@@ -120,7 +120,7 @@ async def test_theme_and_level_are_found_again(tmp_path: Path) -> None:
     assert again.get("sort") == "utilisation"
     async with GpuTop(remembered=again).run_test(size=(120, 40)) as pilot:
         assert pilot.app.theme == chosen
-        assert pilot.app.screen.query_one(GpuTable).order == "by utilisation"
+        assert pilot.app.screen.query_one(GpuTable).sorted_by == "utilisation"
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "4")
         assert "level full" in text(pilot, "#probe-list")

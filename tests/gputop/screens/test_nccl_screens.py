@@ -23,7 +23,18 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
 from gputop.widgets.spans import text_of
-from tests.support.app import SIZES, app_of, demo_report, give, press, settle, text
+from tests.support.app import (
+    SIZES,
+    app_of,
+    demo_report,
+    give,
+    gpu,
+    picture,
+    press,
+    report_of,
+    settle,
+    text,
+)
 from tests.support.nccl.logs import lines_of
 from tests.support.places import RECORDINGS
 
@@ -153,6 +164,13 @@ async def test_n_asks_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr(ProbeController, "start", lambda self, *given: started.append(given))
     async with GpuTop().run_test(size=(80, 24)) as pilot:
-        await give(pilot, demo_report("hgx-h100-8"))
+        await give(pilot, report_of((gpu(0), gpu(1))))
         await press(pilot, "3", "n", LOG, "n")
-    assert started == [((), False, "nccl"), ((), False, "nccl")]
+        assert "run NCCL" in picture(pilot).splitlines()[-1]
+        assert started == [((), False, "nccl"), ((), False, "nccl")]
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "n", "3", "n")
+        assert "run NCCL" not in picture(pilot)
+        (said, *_) = app_of(pilot)._notifications
+        assert "NCCL itself is not simulated on a demo" in str(said.message)
+    assert len(started) == 2

@@ -29,6 +29,17 @@ async def test_a_toast_that_expires_while_it_is_made_does_not_stop_the_app() -> 
         assert not toast.is_attached
 
 
+async def test_a_later_notice_takes_the_place_of_an_earlier_one() -> None:
+    async with GpuTop().run_test(notifications=True) as pilot:
+        for word in ("one", "two", "three"):
+            pilot.app.say(word)  # type: ignore[attr-defined]
+        async for _ in rounds(pilot):
+            if pilot.app.screen.query(Toast):
+                break
+        assert [said.message for said in pilot.app._notifications] == ["three"]
+        assert len(pilot.app.screen.query(Toast)) == 1
+
+
 async def test_the_app_says_all_in_notices() -> None:
     async with GpuTop().run_test() as pilot:
         pilot.app.say("a\x1b[31mb", title="t", timeout=9)  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.grid import share
 from tests.support.places import ROOT
 from tests.support.terminal import APP, Terminal
 
@@ -23,7 +24,16 @@ def load(name, *arguments, **more):
     return real(name, *arguments, **more)
 ctypes.CDLL = load
 """
+BINDING = """
+import sys
+print("BINDING PRINTS")
+def __getattr__(name):
+    sys.stdout.write(f"BINDING WRITES {name}\\n")
+    raise AttributeError(name)
+"""
+"""A binding that is Python, as amdsmi's is, which prints where its library is not found."""
 COMMANDS = (
+    ("check", "--quick", "--json", "--deadline", "60"),
     ("snapshot",),
     ("check", "--quick", "--json"),
     ("topo", "--json"),
@@ -38,7 +48,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", share(["", "1"], 2))
 def test_a_document_holds_no_word_of_a_library(
     command: tuple[str, ...], unbuffered: str, tmp_path: Path
 ) -> None:
@@ -52,6 +62,23 @@ def test_a_document_holds_no_word_of_a_library(
     json.loads(done.stdout)
     assert b"LIBRARY" not in done.stdout
     assert command[0] == "probe" or b"LIBRARY WRITES" in done.stderr
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("topo", "--format", "tree")], ids=" ".join)
+def test_an_answer_holds_no_word_of_a_binding(command: tuple[str, ...], tmp_path: Path) -> None:
+    for name in ("amdsmi", "pynvml"):
+        (tmp_path / f"{name}.py").write_text(BINDING)
+    done = subprocess.run(
+        [sys.executable, "-m", "gputop", *command],
+        env=environment(tmp_path),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"BINDING" not in done.stdout
+    assert command[0] == "probe" or b"BINDING" in done.stderr
+    if "--json" in command:
+        json.loads(done.stdout)
 
 
 def test_a_closed_stderr_takes_nothing_into_the_document(tmp_path: Path) -> None:
@@ -83,4 +110,4 @@ def test_two_formats_at_once_are_wrong_usage(form: str) -> None:
         timeout=60,
         check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (64, b"")
+    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (64, 64)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import psutil
 import pytest
 
 from gputop.terminal.painting.driver import KeyDecoder
+from tests.grid import share
 from tests.support.terminal import Terminal
 
 SCREENS = "123456789"
@@ -46,7 +48,7 @@ def test_what_a_terminal_sends_is_text_whatever_it_is(reads: list[bytes], text: 
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("opener", share(OPENERS, 3))
 def test_no_byte_ends_the_app(opener: bytes) -> None:
     made = random.Random(opener)
     every = [bytes([value]) for value in range(256) if value not in LEAVING]
@@ -67,8 +69,47 @@ def test_no_byte_ends_the_app(opener: bytes) -> None:
         for _ in range(4):  # panels, lines and what they opened
             terminal.type(b"\x1b")
             terminal.read(0.3)
-        terminal.type(b"\x03\x03\x03")
+        for _ in range(8):  # it closes one thing after the other, and then leaves
+            if terminal.process.poll() is None:
+                terminal.type(b"\x03\x03\x03")
+                terminal.read(0.5)
         terminal.wait_end()
         assert terminal.process.returncode == 0
         assert terminal.sane()
         assert "Traceback" not in terminal.text()
+
+
+@pytest.mark.terminal
+def test_a_window_of_any_size_takes_little_memory() -> None:
+    with Terminal(["--demo", "pcie-l40s-8"], columns=65535, lines=65535) as terminal:
+        terminal.wait_for("q +quit")
+        for columns, lines in ((1, 1), (65535, 3), (65535, 65535), (100, 30)):
+            terminal.resize(columns, lines)
+            terminal.read(0.3)
+        terminal.written = b""
+        terminal.type(b"2")
+        terminal.wait_for("Map")
+        used = psutil.Process(terminal.process.pid).memory_info().rss
+        assert used < 400 * 10**6, f"{used / 1e6:.0f} MB"
+        terminal.send("q")
+        terminal.wait_end()
+        assert terminal.process.returncode == 0
+        assert terminal.sane()
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("early", [True, False])
+def test_a_size_that_was_pasted_is_not_that_of_the_window(early: bool) -> None:
+    with Terminal(["--demo", "pcie-l40s-8"], columns=100, lines=30) as terminal:
+        if early:
+            terminal.type(b"\x1b[48;1;1;0;0t")
+        terminal.wait_for("q +quit")
+        terminal.type(b"\x1b[48;1;1;0;0t")
+        terminal.read(0.5)
+        terminal.forget()
+        terminal.send("2")
+        terminal.wait_for("Map")
+        terminal.send("q")
+        terminal.wait_end()
+        assert terminal.process.returncode == 0
+        assert terminal.sane()

@@ -10,6 +10,7 @@ import pytest
 from gputop.terminal import output
 from gputop.terminal.output import BAD, GOOD, HEAD, MUTED, WARN, Outlet, add_colour
 from gputop.topology.model.severity import Severity, Verdict
+from tests.support.command import gputop_here
 
 INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
 
@@ -92,3 +93,26 @@ def test_hostile_text_brings_no_colour_of_its_own(coloured: pytest.MonkeyPatch) 
     Outlet(stream).write("\x1b[31m✗ broken\x1b]0;x\x07\n")
     assert re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).count("\x1b") == 0
     assert "\x1b[31m" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("line", "inked"),
+    [
+        ("flags NCCL_P2P_DISABLE --demo hgx-h100-8", "\x1b[1mWhat it does\x1b[0m\n"),
+        ("explain 0 5 --demo pcie-l40s-8", "\x1b[1mGPU0 → GPU5: NO P2P"),
+        ("check --quick -v --demo sick-h100-8", "\x1b[36mnvidia-smi nvlink -s\x1b[0m\n"),
+        ("topo --demo sick-h100-8", "\x1b[33mNV16\x1b[0m"),
+        ("topo --demo dgx-1v", "\x1b[32mNV1"),
+        ("jobs --demo sick-h100-8", "\x1b["),
+    ],
+)
+def test_a_page_is_in_colour_and_says_the_same_without(
+    monkeypatch: pytest.MonkeyPatch, line: str, inked: str
+) -> None:
+    plain = gputop_here(*line.split()).stdout
+    assert "\x1b" not in plain
+    monkeypatch.setattr(output, "shows_colour", lambda stream: True)
+    shown = gputop_here(*line.split()).stdout
+    assert inked in shown
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == plain
+    assert "\x1b[33mNV1\x1b" not in shown

@@ -21,12 +21,8 @@ ENDS = (
 )  # fmt: skip
 TAKEN = b"\x1b[?1049h"
 GIVEN_BACK = b"\x1b[?1049l"
-SHELL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.environ["PS1"] = "READY> "
-os.execvp("bash", ["bash", "--norc", "-i"])
-"""
+SHELL = ("bash", "--norc", "-i")
+PROMPT = {"PS1": "READY> "}
 FAILS = """
 import sys
 from gputop.app import GpuTop
@@ -69,6 +65,23 @@ def test_a_signal_while_the_screen_is_set_up_gives_it_back(number: signal.Signal
         assert "Traceback" not in terminal.text()
 
 
+MADE_UP = (
+    ("fleet", "--demo"), ("fleet", "--demo", "--text"), ("fleet", "--demo", "--json"),
+    ("check", "--demo", "hgx-h100-8"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", MADE_UP, ids=" ".join)
+def test_a_signal_while_figures_are_made_up_is_no_answer(arguments: tuple[str, ...]) -> None:
+    with Terminal(arguments) as terminal:
+        terminal.wait_for(r"\[\d/\d")  # its demos are measured
+        os.kill(terminal.process.pid, signal.SIGINT)
+        terminal.wait_end(10)
+        assert terminal.process.returncode == 128 + signal.SIGINT
+        assert terminal.sane()
+        assert TAKEN not in terminal.written
+
+
 def test_what_is_undone_is_all_that_was_asked_of_the_terminal() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for(APP)
@@ -94,7 +107,7 @@ def _app_in_shell(terminal: Terminal) -> psutil.Process:
 
 
 def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
-    with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
+    with Terminal([], command=SHELL, environment=PROMPT, controls=True) as terminal:
         app = _app_in_shell(terminal)
         terminal.forget()
         terminal.send("\x1a")
@@ -112,7 +125,7 @@ def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
 
 
 def test_a_stop_that_nobody_hears_is_made_good_too() -> None:
-    with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
+    with Terminal([], command=SHELL, environment=PROMPT, controls=True) as terminal:
         app = _app_in_shell(terminal)
         app.suspend()
         terminal.wait_for("Stopped")

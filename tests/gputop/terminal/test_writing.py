@@ -19,6 +19,7 @@ import pytest
 from gputop.__main__ import run
 from gputop.app import GpuTop
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
+from gputop.terminal import writing
 from gputop.terminal.writing import write_whole
 from tests.grid import share
 from tests.support.app import app_of, demo_report, give, press
@@ -111,7 +112,7 @@ def test_a_link_is_refused_and_what_it_leads_to_stays(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_pipe_and_a_device_get_it_all(tmp_path: Path) -> None:
+def test_a_pipe_and_a_device_get_it_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     heard: list[str] = []
@@ -121,6 +122,9 @@ def test_a_pipe_and_a_device_get_it_all(tmp_path: Path) -> None:
     reader.join()
     assert heard == ["new" * 100_000]
     assert pipe.is_fifo()
+    monkeypatch.setattr(writing, "READER_SECONDS", 0.1)
+    with pytest.raises(OSError, match="nobody reads this pipe"):
+        write_whole(pipe, "for nobody")
     write_whole(Path("/dev/null"), "gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 

@@ -14,6 +14,8 @@ from gputop.widgets.board import Board
 from gputop.widgets.kept_lines import KeptLines
 from gputop.widgets.spans import Line
 
+pytestmark = pytest.mark.usefixtures("every_picture")
+
 
 def lines(*texts: str) -> tuple[Line, ...]:
     return tuple(((text, ""),) for text in texts)

@@ -24,7 +24,7 @@ async def test_keys_come_back_with_the_room() -> None:
     async with GpuTop().run_test(size=(60, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "3")
-        assert "export" not in picture(pilot).splitlines()[-1]
+        assert "find" not in picture(pilot).splitlines()[-1]
         await pilot.resize_terminal(160, 50)
         await pilot.pause(0.1)
-        assert "x export  t theme  ? keys  q quit" in picture(pilot).splitlines()[-1]
+        assert "a all  / find  ? keys  q quit" in picture(pilot).splitlines()[-1]

@@ -68,9 +68,11 @@ async def test_a_click_selects_the_name_under_it(
         assert app.picked[-1] == ("three", True)
         before = len(app.picked)
         await pilot.click(app.table, offset=(5, above + 3))
+        assert len(app.picked) == before
         if above:
             await pilot.click(app.table, offset=(5, 0))
-        assert len(app.picked) == before
+            assert app.table.column == "probe"
+            assert app.picked[before:] == [("three", False)]
         assert app.table.marks[0].line == above + 2
         app.table.move(-100)
         await settle(pilot)

@@ -13,6 +13,8 @@ from gputop.widgets import panels
 from gputop.widgets.panels import Dimmed
 from tests.support.app import SIZES, demo_report, give, press
 
+pytestmark = pytest.mark.usefixtures("every_picture")
+
 
 async def test_the_screen_below_is_dimmed_as_textual_dims_it(
     monkeypatch: pytest.MonkeyPatch,

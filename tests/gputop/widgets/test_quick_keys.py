@@ -9,7 +9,7 @@ from textual.widgets import Input, OptionList
 from gputop.app import GpuTop
 from gputop.messages import ReportReady
 from gputop.widgets.panels import ChoicePanel, HelpPanel
-from tests.support.app import demo_report
+from tests.support.app import demo_report, press, settle
 
 
 async def test_what_is_typed_behind_a_slash_is_no_command() -> None:
@@ -63,4 +63,16 @@ async def test_ctrl_c_closes_what_is_open_and_then_the_app(opener: str) -> None:
         assert (len(app.screen_stack), app.focused, app.is_running) == (1, None, True)
         await pilot.press("ctrl+c")
         await pilot.pause()
+        assert not app.is_running
+
+
+@pytest.mark.parametrize("opener", [("slash",), ("question_mark",), ("5", "enter")])
+async def test_ctrl_c_twice_leaves_while_a_panel_closes(opener: tuple[str, ...]) -> None:
+    app = GpuTop()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.post_message(ReportReady(demo_report("sick-h100-8")))
+        await press(pilot, *opener)
+        for _ in range(2):
+            app.post_message(events.Key("ctrl+c", "\x03"))
+        await settle(pilot)
         assert not app.is_running

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from gputop.exits import CANNOT_TELL
 from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.model.snapshot import encode
@@ -28,6 +29,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "flags NCCL_MIN_NCHANNELS": ("flags", "NCCL_MIN_NCHANNELS"),
     "flags NCCL_ALGO": ("flags", "NCCL_ALGO"),
 }
+PREDICTING = ("explain", "flags")
+RULES = {"xgmi": ("--nccl", "rccl-2.30.4")}
+"""RCCL before that has room for 64 nodes of a kind, and refuses larger nodes, as `!` in a row says;
+this one has for 144 (include/graph.h: NCCL_TOPO_MAX_NODES), and for 8,192 elements of an XML."""
 APP, MOVING = "app", "app, figures moving"
 SCREENS = {"Map": "2", "Pairs": "3"}
 MOST_SECONDS = {"topo": 0.5, "explain": 1.0, "explain 0 1": 1.0, "check --quick": 2.0, "flags": 4.0}
@@ -76,8 +81,10 @@ class _Bench:
         for form in ("json", "xml"):
             for name, arguments in COMMANDS.items():
                 if self._only in name and not (form == "xml" and arguments[0] == "check"):
+                    rules = RULES.get(wiring, ()) if arguments[0] in PREDICTING else ()
                     costs = [
-                        of_command((*arguments, "--from", f"{files[n]}.{form}")) for n in sizes
+                        of_command((*arguments, *rules, "--from", f"{files[n]}.{form}"))
+                        for n in sizes
                     ]
                     self._row(f"{name}, {form}", sizes, costs, name)
         for name in (APP, MOVING):
@@ -136,7 +143,17 @@ class _Bench:
             self.over.append(f"{wiring}: {name}: idle {idle[-1]:.1f} %")
 
     def _row(self, title: str, sizes: list[int], costs: list[Cost], name: str) -> None:
-        cells = (f"{cost.seconds:8.2f}s{cost.mib:5.0f}M" + " ?"[cost.code < 0] for cost in costs)
+        cells = [
+            f"{cost.seconds:8.2f}s{cost.mib:5.0f}M"
+            + (
+                "?"
+                if cost.code < 0
+                else "!"
+                if cost.code == CANNOT_TELL and title[0] in "ef"
+                else " "
+            )
+            for cost in costs
+        ]
         steep = exponent(sizes, [cost.seconds for cost in costs])
         print(
             f"{title:34}" + "".join(f"{cell:>16}" for cell in cells) + f"{steep:10.1f}", flush=True

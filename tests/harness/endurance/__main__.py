@@ -22,6 +22,7 @@ def main() -> int:
     soaking.add_argument("--seed", type=int, default=1)
     mutating = trials.add_parser("mutate", help="give mutated input to every command")
     mutating.add_argument("--count", type=int, default=10_000)
+    mutating.add_argument("--first", type=int, default=0, help="where to go on")
     mutating.add_argument("--number", type=int, help="try this one input alone")
     mutating.add_argument("--seed", type=int, default=1)
     mutating.add_argument("--only", default="", help="only formats whose name holds this")
@@ -31,8 +32,10 @@ def main() -> int:
     typing = trials.add_parser("type", help="type and paste random bytes into every screen")
     typing.add_argument("--count", type=int, default=2_000)
     typing.add_argument("--seed", type=int, default=1)
+    typing.add_argument("--processes", type=int, default=2)
     growing = trials.add_parser("grow", help="repeat one thing in an input ever more often")
     growing.add_argument("--count", type=int, default=1_000)
+    growing.add_argument("--first", type=int, default=0, help="where to go on")
     growing.add_argument("--number", type=int, help="try this one input alone")
     growing.add_argument("--seed", type=int, default=1)
     growing.add_argument("--only", default="", help="only formats whose name holds this")
@@ -41,8 +44,9 @@ def main() -> int:
     if given.trial == "soak":
         return soak(given.minutes, given.demo, given.seed)
     if given.trial == "type":
-        return typed(given.seed, given.count)
-    numbers = range(given.count) if given.number is None else (given.number,)
+        return typed(given.seed, given.count, given.processes)
+    whole = range(given.first, given.first + given.count)
+    numbers = whole if given.number is None else (given.number,)
     if given.trial == "grow":
         return grow(given.seed, numbers, given.only, given.processes)
     limits = Limits(cpu_seconds=given.cpu_seconds)

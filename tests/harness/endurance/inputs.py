@@ -46,7 +46,10 @@ _READERS: tuple[tuple[str, ...], ...] = (
 )
 _LOG_READERS = (("log",), ("log", "--json"))
 _RANK_READERS = (*_LOG_READERS, ("jobs", "--from"), ("jobs", "--json", "--from"))
-_FOLDERS = ("folder", "dumps", "fleet", "pairs")
+NO_FILES = ("setting", "option")
+"""Formats whose input stands in the command line."""
+_FIXED_NAMES = (*NO_FILES, "theme", "network", "history")
+_FOLDERS = ("folder", "dumps", "fleet", "pairs", "theme", "network", "option")
 """Formats whose input is the folder itself."""
 _FLEET_READERS = (
     *(("fleet", PLACE, *more) for more in ((), ("-v",), ("--json",), ("--nodes", "g[1-9]"))),
@@ -56,7 +59,24 @@ _PLAN_READERS = tuple(
     ("fleet", "plan", PLACE, *more)
     for more in ((), ("--json",), ("--format", "sbatch"), ("--pairs", "random"), ("--scale",))
 )
-_REFERENCES = ("--expect", "--since")
+_DOORS = {
+    "theme": "(theme)",
+    "preferences": "(preferences)",
+    "history": "(history)",
+    "nccl-conf": "(nccl.conf)",
+    "ras-tcp": "(ras)",
+}
+_OPTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "--nodes": (("fleet", "plan", PLACE, "--nodes"), ("fleet", "plan", PLACE, "--json", "--nodes")),
+    "--gpus": (("explain", "--gpus"), ("check", "--quick", "--gpus"), ("flags", "--gpus")),
+    "--missing": (("explain", "--nodes", "4", "--missing"),),
+    "--ignore": (("check", "--quick", "--ignore"), ("check", "--quick", "--json", "--ignore")),
+    "--expect": (("check", "--quick", "--expect"),),
+    "--nccl": (("explain", "--nccl"), ("flags", "--nccl")),
+    "--against": (("explain", "--against"),),
+    "--topology": (("fleet", "plan", PLACE, "--nodes", "g[1-16]", "--topology"),),
+}
+"""Option -> commands that end with it."""
 _JUDGED = ("hgx-h100-8", "sick-h100-8", "mi300x-8", "pcie-l40s-8")
 
 
@@ -109,7 +129,7 @@ def _mutated(form: str, original: Original, rolls: Random) -> tuple[str, dict[st
             with suppress(RecursionError):  # one change nested it deeper than the next can follow
                 files[name] = change(files[name], rolls)
             kinds.append(kind)
-        if form != "setting" and rolls.random() < 0.04:
+        if form not in _FIXED_NAMES and rolls.random() < 0.04:
             files[os.fsdecode(rolls.choice(_NAMES)) + name] = files.pop(name)
             kinds.append("name")
     return ", ".join(kinds), files
@@ -120,8 +140,9 @@ def _repeating(name: str) -> Callable[[bytes, Random], bytes]:
 
     def change(data: bytes, rolls: Random) -> bytes:
         place, times = rolls.random(), rolls.choice(_TIMES)
-        few = repeated(name, data, Random(place), _FEW)
-        one = max(1, (len(few) - len(data)) // _FEW)
+        # Written anew it may be shorter: once and a few times more tell how long one is.
+        once, few = (repeated(name, data, Random(place), often) for often in (1, _FEW + 1))
+        one = max(1, (len(few) - len(once)) // _FEW)
         fits = max(1, min(times, (MOST_BYTES - len(data)) // one))
         return repeated(name, data, Random(place), fits)
 
@@ -141,7 +162,8 @@ def _changes(name: str, *, sound: bool) -> tuple[_Change, ...]:
     `sound`: it was not changed yet, so that a pickle in it may be loaded to repeat a part of it.
     """
     if name.endswith(".tar.gz"):
-        return (("tar", of_tar),) * 9 + (("bytes", of_bytes),)
+        again = ("repetition", _repeating(name))
+        return (("tar", of_tar),) * 8 + (again, ("bytes", of_bytes))
     if name.endswith(".gz"):
         return (("packed text", _repacked),) * 4 + (("bytes", of_bytes),)
     again = ("repetition", _repeating(name))
@@ -181,21 +203,38 @@ def _command(
             return rolls.choice(_FLEET_READERS)
         case "pairs":
             return rolls.choice((*_PLAN_READERS, *_FLEET_READERS[:3]))
-        case "pasted" if rolls.random() < 0.5:
+        case "pasted" | "threads" if rolls.random() < 0.5:
             return (*rolls.choice(_LOG_READERS), PLACE)
         case "policy":
             return (*check, *judged, "--config", PLACE)
-        case "reference":
+        case "expect" | "since":
             # Mostly the node that the reference was: another is refused early.
             same = original.demo and rolls.random() < 0.8
             node = ("--demo", original.demo) if same else judged
-            return (*check, *node, rolls.choice(_REFERENCES), PLACE)
+            return (*check, *node, f"--{form}", PLACE)
         case "setting":
             ((name, value),) = files.items()
-            text = value.replace(b"\x00", b"")[:100_000].decode("utf-8", "surrogateescape")
             command = rolls.choice((("explain",), ("flags", name), ("explain", "--json")))
-            return (*command, *judged, "--set", f"{name}={text}".replace(PLACE, "()"))
+            return (*command, *judged, "--set", f"{name}={_argument(value)}")
+        case "option":
+            ((name, value),) = files.items()
+            words = rolls.choice(_OPTIONS[name])[:-1]
+            node = () if words[0] == "fleet" else judged
+            return (*words, *node, f"{name}={_argument(value)}")
+        case "network":
+            rest = rolls.choice(((), ("--json",), ("--pairs", "random"), ("--scale",)))
+            (name,) = files
+            plan = ("fleet", "plan", PLACE, "--nodes", "g[1-16]", *rest)
+            return (*plan, "--topology", f"{PLACE}/{name}")
+        case "theme" | "preferences" | "history" | "nccl-conf" | "ras-tcp":
+            return (_DOORS[form], PLACE)
     words = tuple(
         rolls.choice(_FLAGS) if word == "NAME" else word for word in rolls.choice(_READERS)
     )
     return (*words, "--from", PLACE)
+
+
+def _argument(value: bytes) -> str:
+    """As a command line may hold it."""
+    text = value.replace(b"\x00", b"")[:100_000].decode("utf-8", "surrogateescape")
+    return text.replace(PLACE, "()")

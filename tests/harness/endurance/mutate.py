@@ -53,7 +53,7 @@ def mutate(trial: Trial, numbers: Iterable[int], processes: int) -> int:
     if not any(trial.only in form for form in formats()):
         print(f"no format {trial.only!r}; there are: {', '.join(formats())}")
         return 2
-    _warm_up(trial.only)
+    warm_up(trial.only)
     started = time.monotonic()
     tried: list[Tried] = []
     shown = started
@@ -69,6 +69,9 @@ def mutate(trial: Trial, numbers: Iterable[int], processes: int) -> int:
         print(f"slow: {result.cpu_seconds:.1f} s for {result.number} {result.form}")
     for result in sorted(tried, key=lambda result: -result.memory_bytes)[:NAMED]:
         print(f"large: {result.memory_bytes / 1e6:.0f} MB for {result.number} {result.form}")
+    counts = Counter(result.form for result in tried)
+    fewest = min(counts, key=counts.__getitem__)
+    print(f"{len(counts)} readers, at least {counts[fewest]} inputs for each ({fewest})")
     failed = sum(bool(result.breaches) for result in tried)
     print(f"{failed} of {len(tried)} inputs break the contract")
     if failed:
@@ -89,7 +92,10 @@ class _Examiner:
     trial: Trial
 
     def __call__(self, number: int) -> Tried:
-        made = mutated_input(self.trial.seed, number, self.trial.only)
+        try:
+            made = mutated_input(self.trial.seed, number, self.trial.only)
+        except Exception as error:  # noqa: BLE001 - of the mutation alone; the others go on
+            return Tried(number, "(not made)", 0, 0.0, 0, (f"our mutation failed: {error!r:.200}",))
         with tempfile.TemporaryDirectory(prefix="gputop-mutated-") as folder:
             place = made.write(Path(folder) / "input")
             arguments = made.arguments(place)
@@ -118,7 +124,7 @@ class _Examiner:
         (folder / "failure.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def _warm_up(only: str) -> None:
+def warm_up(only: str) -> None:
     """Import what the commands import, and read the originals: every fork then has them."""
     for command in (("check", "--quick"), ("explain",), ("flags", "NCCL_ALGO"), ("topo",)):
         printed([*command, "--demo", "hgx-h100-8"])
@@ -142,6 +148,8 @@ def _read_one(form: str, folder: Path) -> None:
         "dumps": ("log", PLACE),
         "fleet": ("fleet", PLACE),
         "pairs": ("fleet", "plan", PLACE),
+        "network": ("fleet", "plan", PLACE, "--nodes", "g1,g2", "--topology", f"{PLACE}/topology"),
+        "theme": ("completion", "bash"),
     }.get(form, ("snapshot", "--from", PLACE))
     made = MutatedInput(0, form, sound.name, "", command, sound.files)
     printed(made.arguments(made.write(folder)))

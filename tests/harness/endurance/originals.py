@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
+from gputop.measuring.history import SavedFigure, SavedRun
+from gputop.topology.toml import tomllib
 from tests.harness.outputs.recording import MOMENTS
 from tests.harness.outputs.running import printed
 from tests.support.fleet_made import node, slower
-from tests.support.places import RECORDINGS
+from tests.support.places import RECORDINGS, ROOT, TESTS
 
 POLICY = b"""\
 expect = "hgx-h100-8"
@@ -126,6 +130,21 @@ def _folders() -> Iterator[Original]:
         yield Original(name, {path.name: path.read_bytes() for path in paths})
 
 
+def _pasted() -> Iterator[Original]:
+    """Outputs of tools as people paste them, and the small ones of the rules about them."""
+    yield from _recorded("pasted/*")()
+    texts = tomllib.loads((TESTS / "topology/diagnosis/hardware_texts.toml").read_text())["text"]
+    for entry in texts:
+        yield Original(entry["name"], {"paste.txt": entry["text"].encode()})
+
+
+def _threads() -> Iterator[Original]:
+    """What people posted, lines of logs and outputs of tools in any mixture."""
+    for path in sorted((TESTS / "threads").rglob("*.txt")):
+        if "round-3" not in path.parts:
+            yield Original(f"{path.parent.name}/{path.name}", {path.name: path.read_bytes()})
+
+
 def _policies() -> Iterator[Original]:
     yield Original("check.toml", {"check.toml": POLICY})
 
@@ -148,6 +167,69 @@ def _settings() -> Iterator[Original]:
     }
     for name, value in values.items():
         yield Original(name, {name: value})
+
+
+def _options() -> Iterator[Original]:
+    """Values of options: a list of nodes, of GPUs, a size."""
+    values = {
+        "--nodes": b"g[1-16],h[01-04]-ib[0-1],x",
+        "--gpus": b"0,1,cuda:2,rank:3,0000:07:00.0",
+        "--missing": b"1:mlx5_2",
+        "--ignore": b"pcie-width=known since the move",
+        "--expect": b"dgx-h100",
+        "--nccl": b"nccl-2.27.5",
+        "--against": b"2.30.7",
+        "--topology": b"names/4",
+    }
+    for name, value in values.items():
+        yield Original(name, {name: value})
+
+
+def _themes() -> Iterator[Original]:
+    for path in sorted((ROOT / "themes").glob("*.toml")):
+        yield Original(path.name, {path.name: path.read_bytes()})
+
+
+def _preferences() -> Iterator[Original]:
+    chosen = {"theme": "gputop-light", "level": "quick", "sort": "name"}
+    yield Original("app.json", {"app.json": json.dumps(chosen).encode()})
+
+
+def _histories() -> Iterator[Original]:
+    """Kept runs of probes, a line each."""
+    runs = (
+        SavedRun(
+            probe="p2p",
+            taken_at=1_700_000_000.0 + number,
+            gpus=("0000:07:00.0", "0000:0a:00.0"),
+            figures=(
+                SavedFigure(
+                    quantity="write", src="0000:07:00.0", value=370.5 - number, unit="GB/s"
+                ),
+            ),
+        )
+        for number in range(20)
+    )
+    yield Original("history", {"key.jsonl": b"\n".join(map(msgspec.json.encode, runs)) + b"\n"})
+
+
+def _confs() -> Iterator[Original]:
+    text = b"# ours\nNCCL_DEBUG=INFO\nNCCL_IB_HCA==mlx5_0:1\nexport NCCL_ALGO=Ring\n"
+    yield Original("nccl.conf", {"nccl.conf": text})
+
+
+def _networks() -> Iterator[Original]:
+    """Slurm's files, and lines, of the nodes of `_pair_results`."""
+    conf = "SwitchName=s0 Nodes=g[1-8]\nSwitchName=s1 Nodes=g[9-16]\nSwitchName=t Switches=s[0-1]\n"
+    blocks = "BlockName=b1 Nodes=g[1-8]\nBlockName=b2 Nodes=g[9-16]\nBlockSizes=8,16\n"
+    lines = "leaf1: g[1-4]\nleaf2: g[5-8]\nleaf3: g[9-16]\nspine: leaf1,leaf2,leaf3\n"
+    yaml = (
+        "- topology: tree\n  cluster_default: True\n  tree:\n    switches:\n"
+        "    - switch: top\n      children: leaf[1-2]\n"
+        '    - switch: leaf1\n      nodes: "g[1-8]"\n    - {switch: leaf2, nodes: g[9-16]}\n'
+    )
+    for name, text in (("conf", conf), ("blocks", blocks), ("lines", lines), ("yaml", yaml)):
+        yield Original(name, {"topology": text.encode()})
 
 
 def _dumps() -> Iterator[Original]:
@@ -220,7 +302,8 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "amd-smi-json": _recorded("amd-smi-*/*.json", "amd-public/*static.json"),
     "rocm-smi-json": _recorded("rocm-smi-*/*.json", "amd-public/*-rocm-smi.json"),
     "amd-text": _recorded("amd-smi-mi300x/*.txt", "amd-public/*.txt"),
-    "pasted": _recorded("pasted/*"),
+    "pasted": _pasted,
+    "threads": _threads,
     "sysfs-tar": _recorded("kfd/*.tar.gz", "hgx-h200-4gpu-vm/*.tar.gz"),
     "folder": _folders,
     "log": _unpacked_logs,
@@ -234,6 +317,14 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "pairs": _pair_results,
     "policy": _policies,
     "setting": _settings,
-    "reference": _snapshots,
+    "option": _options,
+    "expect": _snapshots,
+    "since": _snapshots,
+    "theme": _themes,
+    "preferences": _preferences,
+    "history": _histories,
+    "nccl-conf": _confs,
+    "network": _networks,
+    "ras-tcp": _ras_documents,
 }
-"""Format -> its originals. `reference`: a snapshot given with --expect or --since."""
+"""Format -> its originals. `expect`, `since`: a snapshot given with that option."""

@@ -6,16 +6,23 @@ the square of its input is seen before its input is large.
 
 from __future__ import annotations
 
+import copy
+import gzip
 import json
 import pickle
 import re
+import tarfile
+import zlib
 from collections.abc import Callable
 from random import Random
 from typing import Any
 from xml.etree import ElementTree
 
+from . import tar_mutations
+
 _DIGITS = re.compile(rb"\d+")
 _MARK = b"MARKOFHERE"
+_DEPTH = 25
 _BLOCK = 6
 """Lines repeated together, at most."""
 
@@ -30,7 +37,7 @@ def repeated(name: str, data: bytes, rolls: Random, times: int) -> bytes:
         if name.endswith(ends):
             try:
                 return change(data, rolls, times)
-            except (ValueError, LookupError, SyntaxError, pickle.UnpicklingError):
+            except _UNREADABLE:
                 break
     return of_lines(data, rolls, times)
 
@@ -114,22 +121,49 @@ def of_xml(data: bytes, rolls: Random, times: int) -> bytes:
     return ElementTree.tostring(root).replace(b"<" + _MARK + b" />", b"".join(made), 1)
 
 
+def of_tar(data: bytes, rolls: Random, times: int) -> bytes:
+    """Repeat a member, or a folder with all that is in it, under other names."""
+    members = tar_mutations.members(data)
+    path = rolls.choice(members)[0].name.split("/")
+    head = "/".join(path[: rolls.randint(1, len(path))])
+    inside = [one for one in members if one[0].name == head or one[0].name.startswith(f"{head}/")]
+    again = [*members]
+    for name in copies(head.encode(), rolls, times // len(inside) or min(times, 1)):
+        for member, content in inside:
+            made = copy.copy(member)
+            made.name = name.decode() + member.name[len(head) :]
+            again.append((made, content))
+    return gzip.compress(tar_mutations.packed(again), 1, mtime=0)
+
+
 def of_pickle(data: bytes, rolls: Random, times: int) -> bytes:
     """Let a list of the pickle hold one of its elements many times: shared, or each its own."""
     document = pickle.loads(data)  # a recording of ours
     holder = rolls.choice([one for one in _holders(document) if isinstance(one, list) and one])
     element = rolls.choice(holder)
-    if rolls.random() < 0.5:
+    kind = rolls.random()
+    if kind < 0.4:
         holder += [element] * times
+    elif kind < 0.5:  # shared within what is shared: small, and endless where it is walked
+        for _ in range(times // _DEPTH or min(times, 1)):
+            deep = element
+            for _ in range(_DEPTH):
+                deep = [deep, deep]
+            holder.append(deep)
     else:
         text = json.dumps(element, default=str)
         holder += [json.loads(text) for _ in range(times)]
     return pickle.dumps(document)
 
 
+_UNREADABLE = (
+    *(ValueError, LookupError, SyntaxError, pickle.UnpicklingError),
+    *(tarfile.TarError, OSError, EOFError, zlib.error),
+)
 _Change = Callable[[bytes, Random, int], bytes]
 _BY_NAME: tuple[tuple[str | tuple[str, ...], _Change], ...] = (
     (".json", of_json),
     (".xml", of_xml),
+    (".tar.gz", of_tar),
     (("_0", "_1", "_2", "_3", "_4", "_5", "_6", "_7", ".pickle"), of_pickle),
 )

@@ -16,8 +16,11 @@ from pathlib import Path
 from gputop.__main__ import run
 from gputop.exits import OWN_ERROR
 
+from .doors import DOORS
+
 MOST_MEMORY_BYTES = 4 * 10**9
-"""Of addresses, which no sound command comes near: a runaway ends before the machine suffers."""
+"""Of addresses beyond the parent's, which no sound command comes near: a runaway ends before the
+machine suffers."""
 MOST_CPU_SECONDS = 120
 MOST_OUTPUT_BYTES = 500 * 10**6
 _FOREIGN = ("NCCL_", "RCCL_", "CUDA_", "HIP_", "ROCR_", "TORCH_", "GPUTOP_", "XDG_")
@@ -41,10 +44,11 @@ def ended(arguments: Sequence[str]) -> Ended:
     out, err = os.memfd_create("out"), os.memfd_create("err")
     sys.stdout.flush()
     sys.stderr.flush()
-    inherited = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    pages = map(int, Path("/proc/self/statm").read_text().split()[:2])
+    addresses, inherited = (number * resource.getpagesize() for number in pages)
     child = os.fork()
     if child == 0:
-        _be_the_command(arguments, out, err)
+        _be_the_command(arguments, out, err, addresses + MOST_MEMORY_BYTES)
     _, status, used = os.wait4(child, 0)
     return Ended(
         code=os.waitstatus_to_exitcode(status),
@@ -55,7 +59,7 @@ def ended(arguments: Sequence[str]) -> Ended:
     )
 
 
-def _be_the_command(arguments: Sequence[str], out: int, err: int) -> None:
+def _be_the_command(arguments: Sequence[str], out: int, err: int, most_bytes: int) -> None:
     """Become the command; never returns."""
     code = OWN_ERROR
     try:
@@ -65,7 +69,7 @@ def _be_the_command(arguments: Sequence[str], out: int, err: int) -> None:
         sys.stdout = _stream(1, "strict")
         sys.stderr = _stream(2, "backslashreplace")
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
         resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS))
         resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_OUTPUT_BYTES, MOST_OUTPUT_BYTES))
         for name in list(os.environ):
@@ -74,7 +78,8 @@ def _be_the_command(arguments: Sequence[str], out: int, err: int) -> None:
         os.environ.update(
             HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent", COLUMNS="100", GPUTOP_DEBUG="1"
         )
-        code = run(list(arguments))
+        door = DOORS.get(arguments[0])
+        code = run(list(arguments)) if door is None else door(Path(arguments[1]))
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001 - whatever escapes is what is looked for
         traceback.print_exc()

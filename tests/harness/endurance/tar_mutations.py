@@ -31,19 +31,20 @@ _KINDS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE, t
 def of_tar(data: bytes, rolls: Random) -> bytes:
     """Change one to thirty members, or the bytes before packing; what is no tar as bytes."""
     try:
-        members = list(_members(data))
+        found = list(members(data))
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error):
         return of_bytes(data, rolls)
     if rolls.random() < 0.15:
-        return gzip.compress(of_bytes(_packed(members), rolls), 1, mtime=0)
+        return gzip.compress(of_bytes(packed(found), rolls), 1, mtime=0)
     for _ in range(rolls.choice((1, 4, 30))):
-        _change(members, rolls)
-    made = _packed(members)
+        _change(found, rolls)
+    made = packed(found)
     return gzip.compress(made, 1, mtime=0) if rolls.random() < 0.7 else made
 
 
 @lru_cache(maxsize=16)
-def _members(data: bytes) -> tuple[Member, ...]:
+def members(data: bytes) -> tuple[Member, ...]:
+    """What is in a tar."""
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         return tuple((member, _content(archive, member)) for member in archive)
 
@@ -53,7 +54,8 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return file.read() if file is not None else b""
 
 
-def _packed(members: list[Member]) -> bytes:
+def packed(members: list[Member]) -> bytes:
+    """A tar of these, not compressed."""
     out = io.BytesIO()
     form = tarfile.GNU_FORMAT
     with tarfile.open(fileobj=out, mode="w", format=form, errors="surrogatepass") as archive:

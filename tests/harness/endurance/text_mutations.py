@@ -152,6 +152,37 @@ def _lines(data: bytes, rolls: Random) -> bytes:
     return b"".join(lines)
 
 
+def _nested(data: bytes, rolls: Random) -> bytes:
+    """Brackets in brackets, put where a value stands or anywhere."""
+    found = list(rolls.choice((_NUMBER, _WORD)).finditer(data))
+    start, end = rolls.choice(found).span() if found else (0, 0)
+    opens, closes = rolls.choice(_BRACKETS)
+    depth = rolls.choice(_DEPTHS)
+    made = opens * depth + data[start:end] + closes * (depth if rolls.random() < 0.7 else 0)
+    return data[:start] + made + data[end:]
+
+
+def _filled_lines(data: bytes, rolls: Random) -> bytes:
+    """The beginning of a line and then one character, often: as a long line, or as many."""
+    line = rolls.choice(data.splitlines() or [b"a"])
+    head = b" ".join(line.split(b" ")[: rolls.randrange(4)])
+    long = rolls.choice((100, 3_000, 100_000))
+    made = head + rolls.choice(_FILLERS) * long + b"\n"
+    times = rolls.choice((1, MOST_BYTES // 4 // len(made)))
+    place = data.find(line)
+    return data[:place] + made * times + data[place:]
+
+
+def _long_line(data: bytes, rolls: Random) -> bytes:
+    """A line as often as fits, in one line: as it is, with blanks or commas, or a word of it."""
+    line = rolls.choice(data.splitlines() or [b"a"])
+    piece = rolls.choice((line, rolls.choice(line.split() or [b"a"])))
+    piece += rolls.choice((b"", b" ", b",", b", ", b"=", b".", b":"))
+    times = min(rolls.choice((100, 10_000, 1_000_000)), MOST_BYTES // 4 // (len(piece) + 1))
+    place = data.find(line)
+    return data[:place] + piece * times + data[place:]
+
+
 _Change = Callable[[bytes, Random], bytes]
 _BYTES: tuple[_Change, ...] = (
     _flipped,
@@ -164,4 +195,12 @@ _BYTES: tuple[_Change, ...] = (
     _encoded,
     _line_ends,
 )
-_TEXT: tuple[_Change, ...] = (_number, _number, _number, _word, _word, _swapped_words, _lines)
+_TEXT: tuple[_Change, ...] = (
+    *(_number, _number, _number, _word, _word, _swapped_words, _lines),
+    *(_nested, _long_line, _filled_lines),
+)
+_BRACKETS = (
+    *((b"[", b"]"), (b"{", b"}"), (b"(", b")"), (b"<a>", b"</a>"), (b'"', b'"'), (b"a=[", b"]")),
+)
+_FILLERS = (b" ", b"\t", b"|", b"-", b"=", b"_", b"a", b"0", b"[", b"(", b",", b".", b":", b"/")
+_DEPTHS = (3, 100, 2_000, 100_000)

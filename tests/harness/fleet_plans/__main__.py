@@ -1,4 +1,4 @@
-"""Runs the trials and prints the table of docs/fleet.md."""
+"""Runs the trials and prints the table of docs/fleet-method.md."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.faults.amdsmi_library import UNKNOWN_ERROR
 from tests.support.faults.lies import MANY, fill
-from tests.support.faults.plan import Fault, fault_of
+from tests.support.faults.plan import OTHER, STALE, Fault, fault_of, scaled
 
 SUCCESS, NOT_SUPPORTED, NOT_FOUND = 0, 2, 31
 SOCKET, FIRST_HANDLE = 0x900, 0x1000
@@ -65,16 +65,24 @@ CACHES = "AMDSMI_CACHE_PROPERTY_"
 class AmdsmiMachine:
     """Answers for a raw answer of the source `amdsmi`, where nothing is at fault."""
 
-    def __init__(self, raw: dict[str, Any], faults: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self,
+        raw: dict[str, Any],
+        faults: Sequence[Fault] = (),
+        earlier: dict[str, Any] | None = None,
+    ) -> None:
         self._system, self._devices = raw["system"], raw["devices"]
+        self._earlier = (earlier or raw)["devices"]
         self.faults = tuple(faults)
         self._kept: list[Any] = []
+        self.calls: list[str] = []
 
     def call(self, binding: Any, name: str, arguments: Sequence[int | None], types: Any) -> int:
         """Write an answer where the pointers point."""
         handle = (arguments[0] or 0) if arguments else 0
         gpu = handle - FIRST_HANDLE if 0 <= handle - FIRST_HANDLE < len(self._devices) else None
-        fault = fault_of(self.faults, name, gpu)
+        self.calls.append(name)
+        fault = fault_of(self.faults, name, gpu, self.calls.count(name))
         if fault is not None and (fault.code or fault.blocks):
             return fault.code or UNKNOWN_ERROR
         targets: list[Any] = [
@@ -91,7 +99,8 @@ class AmdsmiMachine:
         if name == PROCESSORS:
             if handle != SOCKET:
                 return NOT_FOUND
-            places = range(FIRST_HANDLE, FIRST_HANDLE + len(self._devices))
+            told = len(self._devices) if fault is None or fault.answer is None else fault.answer
+            places = range(FIRST_HANDLE, FIRST_HANDLE + told)
             return _handles(arguments[2], targets[0], list(places))
         if name == "amdsmi_get_lib_version":
             version = self._system[name]
@@ -101,13 +110,24 @@ class AmdsmiMachine:
             return SUCCESS
         if gpu is None:
             return NOT_FOUND
-        answer = self._answer(binding, name, gpu, arguments)
+        devices, place = self._devices, gpu
+        if fault is not None:
+            devices = self._earlier if fault.stands_in == STALE else devices
+            place = (gpu + 1) % len(devices) if fault.stands_in == OTHER else gpu
+        if place != gpu and name in PAIRS:
+            # Of two GPUs the pair seen from its other end.
+            arguments = [arguments[0], FIRST_HANDLE + gpu, *arguments[2:]]
+        answer = self._answer(binding, name, devices[place], arguments)
+        if fault is not None:
+            answer = scaled(answer, fault.factor)
         if answer is None or (isinstance(answer, dict) and "error" in answer):
             return NOT_SUPPORTED
         return _written(binding, name, arguments, types, targets, answer)
 
-    def _answer(self, binding: Any, name: str, gpu: int, arguments: Sequence[int | None]) -> Any:
-        device = self._devices[gpu]
+    @staticmethod
+    def _answer(
+        binding: Any, name: str, device: dict[str, Any], arguments: Sequence[int | None]
+    ) -> Any:
         if name in PAIRS:
             peer = (arguments[1] or 0) - FIRST_HANDLE
             return next((pair[name] for pair in device["pairs"] if pair["peer"] == peer), None)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from gputop.topology.diagnosis.engine import Diagnosis
-from tests.support.faults.amdsmi import GETTERS, OPENING, PROCESSES, PROCESSORS, SOCKETS
+from tests.support.faults.amdsmi import GETTERS, OPENING, PROCESSORS, SOCKETS
 from tests.support.faults.cells import BLOCKS, Cell, Table
-from tests.support.faults.lies import LIES
-from tests.support.faults.machine import diagnosed
+from tests.support.faults.facts import Answer, answer
+from tests.support.faults.machine import read
 
 CODES = {
     "inval": 1, "not supported": 2, "not yet implemented": 3, "fail load module": 4,
@@ -28,26 +27,12 @@ ANSWERS = ("not supported", "not yet implemented", "no perm", "no data")
 """Statuses that answer a question: the product, the user or the driver does not have it."""
 MINIMUM = ()
 """Functions that give the least that has to be known before a node is called healthy."""
-FREE = (
-    "amdsmi_get_lib_version", "amdsmi_get_gpu_asic_info", "amdsmi_get_gpu_vram_info",
-    "amdsmi_get_gpu_device_uuid", "amdsmi_get_gpu_compute_partition",
-    "amdsmi_get_gpu_memory_partition", "amdsmi_get_gpu_board_info", "amdsmi_get_gpu_vbios_info",
-    "amdsmi_get_fw_info", "amdsmi_get_gpu_driver_info", "amdsmi_get_gpu_enumeration_info",
-    "amdsmi_get_gpu_cache_info", "amdsmi_get_gpu_virtualization_mode", "amdsmi_get_xgmi_info",
-    "amdsmi_get_link_metrics", "amdsmi_is_P2P_accessible", PROCESSES,
-    "amdsmi_get_gpu_pci_replay_counter",
-)  # fmt: skip
-"""Functions that may answer anything: no verdict rests on names and numbers of things."""
-POSSIBLE = ("zeros", "ones")
-"""Lies that may be true: a 0, and the number for "unknown"."""
 
 
 def harmless(cell: Cell) -> bool:
     """Whether the node may be called healthy all the same."""
     if cell.way == BLOCKS or cell.function in OPENING:
-        return (cell.function, cell.way in LIES) == ("amdsmi_init", True)
-    if cell.way in LIES:
-        return cell.function in FREE or cell.way in POSSIBLE
+        return False
     return cell.way in ANSWERS and cell.function not in MINIMUM
 
 
@@ -57,9 +42,15 @@ def of_gpu(function: str) -> bool:
 
 
 @cache
-def diagnosis(cell: Cell) -> Diagnosis:
+def answered(cell: Cell) -> Answer:
     """What a check says of a machine that does not block."""
-    return diagnosed(AMDSMI.profile, [AMDSMI.fault(cell)], bare=cell.bare)
+    return answer(read(AMDSMI.profile, [AMDSMI.fault(cell)]))
+
+
+@cache
+def sound() -> Answer:
+    """What it says of the machine without a fault."""
+    return answer(read(AMDSMI.profile))
 
 
 AMDSMI = Table(
@@ -69,5 +60,6 @@ AMDSMI = Table(
     getters=GETTERS,
     of_gpu=of_gpu,
     harmless=harmless,
-    diagnose=diagnosis,
+    sound=sound,
+    diagnose=answered,
 )

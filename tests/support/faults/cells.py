@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from gputop.topology.diagnosis.engine import FAILED, Diagnosis
+from gputop.topology.diagnosis.engine import FAILED
 from gputop.topology.model.severity import Verdict
-from tests.support.faults.lies import LIES
-from tests.support.faults.plan import Fault
+from tests.support.faults.facts import Answer
+from tests.support.faults.lies import LIES, UNITS
+from tests.support.faults.plan import OTHER, STALE, Fault
 
 BLOCKS = "blocks"
 GPU = 1
 """The index of the one GPU that is faulty."""
+WAYS_TO_LIE = (*LIES, *UNITS, OTHER, STALE)
 KINDS = ("errors", "lies", BLOCKS)
 
 
@@ -23,11 +25,9 @@ class Cell(msgspec.Struct, frozen=True):
 
     function: str
     way: str
-    """An error by its name in the table's `codes`, one of LIES, or BLOCKS."""
+    """An error by its name in the table's `codes`, one of WAYS_TO_LIE, or BLOCKS."""
     one: bool
     """Whether only one GPU has it."""
-    bare: bool = False
-    """Whether /sys and /proc are empty."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +43,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     of_gpu: Callable[[str], bool]
     """Whether a function is about a single GPU."""
     harmless: Callable[[Cell], bool]
-    """Whether the node may be called healthy all the same."""
-    diagnose: Callable[[Cell], Diagnosis]
+    """Whether the node may be called healthy although a function fails or blocks."""
+    sound: Callable[[], Answer]
+    """What it says of the machine without a fault."""
+    diagnose: Callable[[Cell], Answer]
     """What a check says."""
 
     def fault(self, cell: Cell) -> Fault:
@@ -54,25 +56,29 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             gpus=(GPU,) if cell.one else None,
             code=self.codes.get(cell.way, 0),
             fills=LIES.get(cell.way, ""),
+            factor=UNITS.get(cell.way, 1.0),
+            stands_in=cell.way if cell.way in (OTHER, STALE) else "",
             blocks=cell.way == BLOCKS,
         )
 
     def cells(self, kind: str) -> Iterator[Cell]:
         """Every cell of a kind."""
-        ways = {"errors": tuple(self.codes), "lies": tuple(LIES), BLOCKS: (BLOCKS,)}[kind]
+        ways = {"errors": tuple(self.codes), "lies": WAYS_TO_LIE, BLOCKS: (BLOCKS,)}[kind]
         for function in (*self.opening, *self.getters):
             for way in ways:
                 for one in (True, False) if self.of_gpu(function) else (False,):
-                    for bare in (False, True):
-                        yield Cell(function, way, one, bare)
+                    yield Cell(function, way, one)
 
-    def wrong(self, cell: Cell, diagnosis: Diagnosis) -> str:
+    def wrong(self, cell: Cell, answer: Answer) -> str:
         """What must not be in an answer; "" where there is nothing of the kind."""
-        if any(finding.id == FAILED for finding in diagnosis.findings):
+        if any(finding.id == FAILED for finding in answer.diagnosis.findings):
             return "a rule raised"
-        if diagnosis.verdict == Verdict.HEALTHY and not self.harmless(cell):
-            return "a false all-clear"
-        return ""
+        if answer.diagnosis.verdict != Verdict.HEALTHY:
+            return ""
+        if cell.way not in WAYS_TO_LIE:
+            return "" if self.harmless(cell) else "a false all-clear"
+        touched = answer.facts.touched(self.sound().facts)
+        return f"a false all-clear: {', '.join(touched)}" if touched else ""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -90,7 +96,7 @@ def lines(answers: Iterable[Said]) -> Iterator[str]:
         lambda: defaultdict(lambda: defaultdict(list))
     )
     for said in answers:
-        where = f"{'one' if said.cell.one else 'all'}{', bare' if said.cell.bare else ''}"
+        where = "one" if said.cell.one else "all"
         table[said.cell.function][said.verdict][said.cell.way].append(where)
     for function, verdicts in table.items():
         yield function
@@ -107,8 +113,8 @@ def faulty(answers: Iterable[Said]) -> Iterator[str]:
     """Each cell whose answer must not be."""
     for said in answers:
         if said.wrong:
-            gpus, where = "one GPU" if said.cell.one else "all", ", bare" if said.cell.bare else ""
-            yield f"{said.cell.function}, {said.cell.way}, {gpus}{where}: {said.wrong}"
+            gpus = "one GPU" if said.cell.one else "all"
+            yield f"{said.cell.function}, {said.cell.way}, {gpus}: {said.wrong}"
 
 
 def totals(answers: Iterable[Said]) -> str:

@@ -12,9 +12,17 @@ LIES = {
     "huge": "7f",
     "negative": "80",
     "noise": "c328f09d5ae7b114",
+    "largest": "ffffff7f",
+    "almost all ones": "feffffff",
+    "no number": "000000000000f87f",
+    "another word": "4d000000",
+    "text": "5a713920",
 }
 """Name of a lie: the bytes that fill the answer, as hexadecimal. Numbers are 0, -1 or all ones,
-huge, the smallest, arbitrary; texts are empty, or are no UTF-8 and have no end."""
+huge, the smallest, arbitrary, the largest, NaN, 77; texts are empty, or are no UTF-8 and have no
+end."""
+UNITS = {"in thousands": 1e-3, "in thousandths": 1e3, "in MiB": 2.0**-20, "in bytes": 2.0**20}
+"""Name of a lie: what the numbers of the true answer are multiplied with."""
 MANY = 5000
 """How long a list says it is: more than we read of one."""
 

@@ -31,7 +31,7 @@ from tests.support.faults import amdsmi_library
 from tests.support.faults.amdsmi import AmdsmiMachine
 from tests.support.faults.nvml import FILE, NvmlStandIn
 from tests.support.faults.plan import VARIABLE, Fault, Plan
-from tests.support.faults.profiles import PROFILES
+from tests.support.faults.profiles import EARLIER, PROFILES
 
 BINDING = "pynvml"
 LIBRARIES = ("nvml", "nvml_readings", "amdsmi", "amdsmi_readings")
@@ -45,6 +45,11 @@ SITE = str(Path(__file__).parent / "site")
 def answers(profile: str) -> dict[str, Any]:
     """The raw answers of a profile, by source; nobody changes them."""
     return PROFILES[profile]()
+
+
+def earlier(profile: str) -> dict[str, Any]:
+    """The same at another time, where the profile has one."""
+    return answers(profile + EARLIER if profile + EARLIER in PROFILES else profile)
 
 
 def field_numbers(binding: Any) -> dict[str, int]:
@@ -89,7 +94,9 @@ def _loaded(library: NvmlStandIn, name: str) -> Any:
 
 def library_of(profile: str, faults: Sequence[Fault], binding: types.ModuleType) -> NvmlStandIn:
     """The library of a machine, for a binding that knows the numbers of the field values."""
-    return NvmlStandIn(answers(profile)["nvml"], field_numbers(binding), faults)
+    return NvmlStandIn(
+        answers(profile)["nvml"], field_numbers(binding), faults, earlier(profile)["nvml"]
+    )
 
 
 def stand_in(profile: str, faults: Sequence[Fault] = ()) -> types.ModuleType:
@@ -113,7 +120,7 @@ def _amd(profile: str, faults: Sequence[Fault]) -> Readers:
     """The readers as they are: the library of this process is another machine's from now on."""
     stand_in = amdsmi_library.LOADED
     assert stand_in is not None, "tests.support.faults.amdsmi_library has to be loaded"
-    stand_in.machine = AmdsmiMachine(answers(profile)["amdsmi"], faults)
+    stand_in.machine = AmdsmiMachine(answers(profile)["amdsmi"], faults, earlier(profile)["amdsmi"])
     return {"amdsmi": AmdsmiReader, "amdsmi_readings": AmdsmiReadingsReader}
 
 

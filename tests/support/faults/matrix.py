@@ -18,14 +18,12 @@ from pathlib import Path
 
 from gputop.app import GpuTop
 from gputop.reading import SETTLE_SECONDS
-from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.node import Node
 from gputop.topology.sources.live import LiveFeed
 from tests.support.amdsmi.wheels import Shelf
 from tests.support.faults import amdsmi_library
 from tests.support.faults.amdsmi_cells import AMDSMI
 from tests.support.faults.cells import BLOCKS, KINDS, Cell, Said, faulty, lines, totals
+from tests.support.faults.facts import answer
 from tests.support.faults.machine import settled, sources
 from tests.support.faults.nvml_cells import NVML
 
@@ -43,29 +41,27 @@ SCREEN = "screen"
 
 def _judged(library: str, cell: Cell) -> Said:
     table = TABLES[library]
-    diagnosis = table.diagnose(cell)
-    return Said(cell, diagnosis.verdict, _broken() or table.wrong(cell, diagnosis))
+    said = table.diagnose(cell)
+    return Said(cell, said.diagnosis.verdict, _broken() or table.wrong(cell, said))
 
 
 def _blocked(library: str, cell: Cell) -> Said:
     """What a plain command says, and after how long; in a process that ends with its threads."""
     table = TABLES[library]
     began, used = time.monotonic(), time.process_time()
-    diagnosis = diagnose(Case(Node(settled(table.profile, [table.fault(cell)], bare=cell.bare))))
+    said = answer(settled(table.profile, [table.fault(cell)]))
     seconds, used = time.monotonic() - began, time.process_time() - used
-    wrong = _broken() or table.wrong(cell, diagnosis)
+    wrong = _broken() or table.wrong(cell, said)
     # Many cells share the cores: what this one waits and computes is its own, wall time is not.
     if SETTLE_SECONDS + used > LIMIT_SECONDS or seconds > PATIENCE_SECONDS:
         wrong = wrong or f"{used:.1f} s of CPU, {seconds:.1f} s in all"
-    return Said(cell, diagnosis.verdict, wrong, seconds)
+    return Said(cell, said.diagnosis.verdict, wrong, seconds)
 
 
 def _shown(library: str, cell: Cell) -> Said:
     """Whether the app answers its keys."""
     table = TABLES[library]
-    feed = LiveFeed(
-        sources(table.profile, [table.fault(cell)], bare=cell.bare, deadline=DEADLINE_SECONDS)
-    )
+    feed = LiveFeed(sources(table.profile, [table.fault(cell)], deadline=DEADLINE_SECONDS))
     wrong = asyncio.run(_keys(feed))
     return Said(cell, "dead" if wrong else "alive", _broken() or wrong)
 
@@ -96,7 +92,7 @@ def _asked(library: str, kind: str, processes: int) -> Iterable[Said]:
     blocks = kind in (BLOCKS, SCREEN)
     cells = list(table.cells(BLOCKS if blocks else kind))
     if kind == SCREEN:
-        cells = [cell for cell in cells if not cell.one and not cell.bare]
+        cells = [cell for cell in cells if not cell.one]
     ask = {BLOCKS: _blocked, SCREEN: _shown}.get(kind, _judged)
     context = multiprocessing.get_context("fork")
     # A thread that is blocked, and the locks that it holds, end with the process.

@@ -19,7 +19,7 @@ from tests.support.faults.nvml_functions import (
     NUMBERED,
     RENAMED,
 )
-from tests.support.faults.plan import Fault, fault_of
+from tests.support.faults.plan import OTHER, STALE, Fault, fault_of, scaled
 
 FILE = "libnvidia-ml.so.1"
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED = 0, 2, 3
@@ -57,9 +57,13 @@ class NvmlStandIn:
     """The library. `fields`: numbers of the field values by name, as the binding has them."""
 
     def __init__(
-        self, raw: dict[str, Any], fields: dict[str, int], faults: Sequence[Fault] = ()
+        self,
+        raw: dict[str, Any],
+        fields: dict[str, int],
+        faults: Sequence[Fault] = (),
+        earlier: dict[str, Any] | None = None,
     ) -> None:
-        self._system = raw["system"]
+        self._raw, self._earlier = raw, earlier or raw
         self._devices = raw["devices"]
         self._fields = {number: name for name, number in fields.items()}
         self.faults = tuple(faults)
@@ -76,7 +80,7 @@ class NvmlStandIn:
         gpu = _index(arguments[0]) if handled else None
         if name == "nvmlDeviceGetHandleByIndex_v2":
             gpu = arguments[0].value
-        fault = fault_of(self.faults, name, gpu)
+        fault = fault_of(self.faults, name, gpu, self.calls.count(name))
         if fault is not None and fault.code:
             return fault.code
         if fault is not None and fault.fills:
@@ -87,6 +91,8 @@ class NvmlStandIn:
                 return INVALID_ARGUMENT
             _write_pointer(arguments[1]._obj, FIRST_HANDLE + gpu)
             return SUCCESS
+        if fault is not None and lie is None:
+            lie = self._distorted(name, gpu, arguments, fault)
         if gpu is None:
             return self._of_system(name, arguments, lie)
         if not 0 <= gpu < len(self._devices):
@@ -100,12 +106,25 @@ class NvmlStandIn:
             return NOT_SUPPORTED if lie is None else _filled([arguments[1]], lie)
         return _filled(arguments, self._answer(name, device, arguments, lie))
 
+    def _distorted(self, name: str, gpu: int | None, arguments: Sequence[Any], fault: Fault) -> Any:
+        """The true answer in another unit, of another time or of another GPU; None without one."""
+        raw = self._earlier if fault.stands_in == STALE else self._raw
+        if gpu is None:
+            return scaled(
+                len(raw["devices"]) if "Count" in name else raw["system"].get(name), fault.factor
+            )
+        place = (gpu + 1) % len(self._devices) if fault.stands_in == OTHER else gpu
+        device = raw["devices"][place]
+        if name == "nvmlDeviceGetFieldValues":
+            return device, fault.factor
+        return scaled(self._answer(name, device, arguments, None), fault.factor)
+
     def _of_system(self, name: str, arguments: Sequence[Any], lie: Any) -> int:
         if name in ("nvmlInitWithFlags", "nvmlShutdown"):
             return SUCCESS
         if name == "nvmlDeviceGetCount_v2":
             return _filled(arguments, len(self._devices) if lie is None else lie)
-        return _filled(arguments, self._system.get(name) if lie is None else lie)
+        return _filled(arguments, self._raw["system"].get(name) if lie is None else lie)
 
     def _answer(self, name: str, device: dict[str, Any], arguments: Sequence[Any], lie: Any) -> Any:
         if lie is not None:
@@ -136,9 +155,13 @@ class NvmlStandIn:
 
     def _field_values(self, device: dict[str, Any], arguments: Sequence[Any], lie: Any) -> int:
         values = arguments[2]._obj
+        factor = 1.0
+        if isinstance(lie, tuple):
+            (device, factor), lie = lie, None
         for value in values:
             name = self._fields.get(value.fieldId, "")
             answer = lie if lie is not None else self._field(device, name, value.scopeId)
+            answer = scaled(answer, factor)
             value.valueType = UNSIGNED_LONG_LONG
             if isinstance(answer, dict) and "value" in answer:
                 value.nvmlReturn, value.value.ullVal = SUCCESS, answer["value"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from gputop.topology.diagnosis.engine import Diagnosis
 from tests.support.faults.cells import BLOCKS, Cell, Table
-from tests.support.faults.lies import LIES
-from tests.support.faults.machine import diagnosed
+from tests.support.faults.facts import Answer, answer
+from tests.support.faults.machine import read
 from tests.support.faults.nvml_functions import GETTERS, LISTS, OPENING
 
 CODES = {
@@ -32,19 +31,6 @@ LENGTH = ("nvmlDeviceGetRetiredPages", *LISTS)
 LENGTH_IS_TOLD = "insufficient size"
 SPARE = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetTemperature")
 """Functions that are asked only where a newer one is missing."""
-FREE = (
-    "nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetVbiosVersion",
-    "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetGspFirmwareVersion", "nvmlDeviceGetIndex",
-    "nvmlDeviceGetMinorNumber", "nvmlDeviceGetBoardId", "nvmlDeviceGetModuleId",
-    "nvmlDeviceGetArchitecture", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetNumaNodeId",
-    "nvmlDeviceGetC2cModeInfoV", "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetCpuAffinity",
-    "nvmlDeviceGetMemoryAffinity", "nvmlDeviceGetNvLinkRemotePciInfo_v2", *LISTS,
-    "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
-    "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetConfComputeState",
-)  # fmt: skip
-"""Functions that may answer anything: no verdict rests on names and numbers of things."""
-POSSIBLE = ("zeros", "ones")
-"""Lies that may be true: a 0, and NVML's number for "unknown"."""
 
 
 def harmless(cell: Cell) -> bool:
@@ -53,16 +39,6 @@ def harmless(cell: Cell) -> bool:
         return True
     if cell.way == BLOCKS:
         return False
-    if cell.way in LIES:
-        if cell.function in MINIMUM:
-            return cell.way == "zeros" and (
-                cell.function == "nvmlDeviceGetTotalEccErrors"
-                # No link of any GPU is up, and nothing tells that this is no guest.
-                or (cell.function == "nvmlDeviceGetNvLinkState" and cell.bare and not cell.one)
-            )
-        if cell.function in OPENING:
-            return cell.function == "nvmlInitWithFlags"
-        return cell.function in FREE or cell.way in POSSIBLE
     return cell.way in ANSWERS and cell.function not in (*MINIMUM, *OPENING)
 
 
@@ -72,17 +48,24 @@ def of_gpu(function: str) -> bool:
 
 
 @cache
-def diagnosis(cell: Cell) -> Diagnosis:
+def answered(cell: Cell) -> Answer:
     """What a check says of a machine that does not block."""
-    return diagnosed(NVML.profile, [NVML.fault(cell)], bare=cell.bare)
+    return answer(read(NVML.profile, [NVML.fault(cell)]))
+
+
+@cache
+def sound() -> Answer:
+    """What it says of the machine without a fault."""
+    return answer(read(NVML.profile))
 
 
 NVML = Table(
-    profile="h200-2",
+    profile="gb200-4",
     codes=CODES,
     opening=OPENING,
     getters=GETTERS,
     of_gpu=of_gpu,
     harmless=harmless,
-    diagnose=diagnosis,
+    sound=sound,
+    diagnose=answered,
 )

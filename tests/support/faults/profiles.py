@@ -25,9 +25,9 @@ _LAPTOP_LACKS = (
 )  # fmt: skip
 
 
-def _demo(name: str, gpus: int) -> Raw:
+def _demo(name: str, gpus: int, tick: int = 0) -> Raw:
     """The answers of a demo with its first GPUs: by source, those of NVML as one."""
-    answers = copy.deepcopy(demo.raw(name, 0))
+    answers = copy.deepcopy(demo.raw(name, tick))
     moving = {device["index"]: device for device in answers.pop("nvml_readings")["devices"]}
     nvml = answers["nvml"]
     devices = [
@@ -53,15 +53,19 @@ def _demo(name: str, gpus: int) -> Raw:
 
 
 def _drop(answers: Raw, addresses: set[str]) -> None:
+    """Take these GPUs out of the tree; a machine with some of a board is a guest."""
+    if addresses:
+        files = answers["host"]["files"]
+        files["proc/cpuinfo"] = files["proc/cpuinfo"].replace("fpu lm", "fpu lm hypervisor")
     devices = answers["pci"]["devices"]
     answers["pci"]["devices"] = {
         address: device for address, device in devices.items() if address not in addresses
     }
 
 
-def _amd(gpus: int) -> Raw:
+def _amd(gpus: int, tick: int = 0) -> Raw:
     """A demo of MI300X with its first GPUs, idle; what it leaves out is from a recording."""
-    answers = copy.deepcopy(demo.raw("mi300x-8", 0))
+    answers = copy.deepcopy(demo.raw("mi300x-8", tick))
     whole = json.loads((RECORDINGS / "mi300x-amdsmi-7/amdsmi.json").read_text())
     moving = answers.pop("amdsmi_readings")["devices"]
     bdf = "amdsmi_get_gpu_device_bdf"
@@ -80,6 +84,9 @@ def _amd(gpus: int) -> Raw:
             asked = answers["amdsmi"]["devices"][place]["amdsmi_get_pcie_info"].get(part, {})
             device["amdsmi_get_pcie_info"][part] = asked | told
         device["pairs"] = [pair for pair in device["pairs"] if pair["peer"] < gpus]
+        # Two functions name it; the second is asked where the first has no name.
+        name = device["amdsmi_get_gpu_asic_info"]["market_name"]
+        device["amdsmi_get_gpu_board_info"]["product_name"] = name
         device["amdsmi_get_gpu_process_list"] = []
         device["amdsmi_get_gpu_activity"] = {"gfx_activity": 0, "umc_activity": 0}
         device["amdsmi_get_gpu_memory_usage(VRAM)"] = 300 << 20
@@ -96,9 +103,13 @@ def _address(device: Raw) -> str:
     return str(device["nvmlDeviceGetPciInfo"]["busIdLegacy"]).lower()
 
 
-def _named(name: str, answers: Raw) -> Raw:
+def _named(name: str, answers: Raw, number: int = 0) -> Raw:
+    """The same GPUs of another model: its name, and the number that its vendor gave it."""
     for device in answers["nvml"]["devices"]:
         device["nvmlDeviceGetName"] = name
+        if number:
+            device["nvmlDeviceGetPciInfo"]["pciDeviceId"] = number << 16 | 0x10DE
+            answers["pci"]["devices"][_address(device)]["device"] = f"0x{number:04x}"
     return answers
 
 
@@ -172,19 +183,26 @@ def _many(gpus: int) -> Raw:
     return answers
 
 
+EARLIER = " at an earlier time"
+"""Ends the name of a profile whose figures are those of another moment."""
 PROFILES: dict[str, Callable[[], Raw]] = {
     "h100-8": lambda: _demo("hgx-h100-8", 8),
     "h100-8-one-gone": _one_gone,
     "h100-1": lambda: _demo("hgx-h100-8", 1),
-    "h200-2": lambda: _named("NVIDIA H200", _demo("hgx-h100-8", 2)),
+    "gb200-4": lambda: _demo("gb200-nvl72-tray", 4),
+    f"gb200-4{EARLIER}": lambda: _demo("gb200-nvl72-tray", 4, 7),
+    "h200-2": lambda: _named("NVIDIA H200", _demo("hgx-h100-8", 2), 0x2335),
     "a100-8": lambda: _demo("hgx-a100-8", 8),
     "v100-8": lambda: _demo("dgx-1v", 8),
     "l40s-2": lambda: _demo("pcie-l40s-8", 2),
     "l40s-8": lambda: _demo("pcie-l40s-8", 8),
-    "b200-8-vm": lambda: _named("NVIDIA B200", _guest(_demo("hgx-h100-8", 8))),
-    "b200-8-vm-dark": lambda: _named("NVIDIA B200", _guest(_without_links(_demo("hgx-h100-8", 8)))),
+    "b200-8-vm": lambda: _named("NVIDIA B200", _guest(_demo("hgx-h100-8", 8)), 0x2901),
+    "b200-8-vm-dark": lambda: _named(
+        "NVIDIA B200", _guest(_without_links(_demo("hgx-h100-8", 8))), 0x2901
+    ),
     "laptop": _laptop,
     "mi300x-2": lambda: _amd(2),
+    f"mi300x-2{EARLIER}": lambda: _amd(2, 7),
     "mi300x-8": lambda: _amd(8),
     "cards-128": lambda: _many(128),
 }

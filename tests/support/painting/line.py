@@ -38,6 +38,8 @@ class Line:
         answers: bool = True,
         painted: bool = True,
         environment: dict[str, str] | None = None,
+        command: Sequence[str] = (sys.executable, "-m", "gputop"),
+        folder: str = str(ROOT),
     ) -> None:
         self.shown = Shown(*size)
         self.count = 0
@@ -56,11 +58,11 @@ class Line:
         if not painted:
             given["TEXTUAL_DRIVER"] = OWN_DRIVER
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gputop", *arguments],
+            [*command, *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            cwd=ROOT,
+            cwd=folder,
             env={**given, **(environment or {})},
             start_new_session=True,
         )

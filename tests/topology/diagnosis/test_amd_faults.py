@@ -14,6 +14,8 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
+from gputop.topology.model.machine import PciDevice, PciKind
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.severity import CANNOT_TELL, Verdict
 from gputop.topology.node import Node
 from gputop.topology.sources import load
@@ -45,6 +47,11 @@ def diagnosed(question: str = "", status: str = "", *, one: bool = False) -> Dia
         load("amdsmi").parse(fake.asked(stays)),
         load("amdsmi_readings").parse(fake.read(moved, thorough=True)),
     ]
+    bus = tuple(
+        PciDevice(address=gpu.address, parent="", kind=PciKind.GPU, vendor_id=0x1002)
+        for gpu in parts[0].gpus
+    )
+    parts.append(PartialNode(pci=bus))
     snapshot = merge(parts, taken_at=0.0, source=("live",), gputop="0")
     return diagnose(Case(Node(snapshot)))
 
@@ -95,6 +102,11 @@ def test_a_gpu_whose_address_is_kept_back_is_missed(status: str) -> None:
 
     binding.answering = answer
     parts = [load("amdsmi").parse(fake.asked(binding))]
+    bus = tuple(
+        PciDevice(address=gpu.address, parent="", kind=PciKind.GPU, vendor_id=0x1002)
+        for gpu in parts[0].gpus
+    )
+    parts.append(PartialNode(pci=bus))
     snapshot = merge(parts, taken_at=0.0, source=("live",), gputop="0")
     (finding,) = [
         one for one in diagnose(Case(Node(snapshot))).findings if one.id == "driver-not-answering"

@@ -19,7 +19,7 @@ from gputop.topology.node import Node
 from ...support.hostile_names import HOSTILE, lines_in, obeyed
 from ...support.rule_cases import SickCase, cases
 
-TURNS = 5
+TURNS = 2
 """How many of the names a case is given; the next case is given the next ones."""
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from gputop.topology.diagnosis.events import Event, Watcher
 from gputop.topology.model.machine import Fabric, Gpu, Machine
 from gputop.topology.model.readings import EccCounts, NvLinkReading, Readings
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
 from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaPort
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
+from gputop.topology.sources.linux.kernel_log import read_lines
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import news_line
 from tests.support.app import gpu, reading
@@ -182,3 +184,33 @@ def test_a_healthy_demo_makes_no_news() -> None:
     for name in demo.names():
         feed = DemoFeed(name)
         assert watched(*(feed.at(tick) for tick in range(0, 60, 5))) == (), name
+
+
+def logged(seconds: float, *lines: str, read: bool = True) -> NodeSnapshot:
+    """The node, with lines of its kernel's log."""
+    states = (SourceState(source="kernel_log", age_seconds=0.1),)
+    denied = Problem(source="kernel_log", kind=ProblemKind.ABSENT, text="not for this user")
+    events = read_lines(lines).kernel_events or UNSET
+    problems = () if read else (denied,)
+    return replace(at(seconds), kernel_events=events, states=states, problems=problems)
+
+
+XID = f"NVRM: Xid (PCI:{A.address}): 74, pid=1, name=x, NVLink: fatal error detected on link 4"
+CRASHED = f"NVRM: Xid (PCI:{A.address}): 31, pid=7, name=x, MMU Fault: ENGINE GRAPHICS"
+
+
+def test_a_new_line_of_the_kernel_is_news_as_harmful_as_its_fault() -> None:
+    assert watched(logged(1, XID), logged(2, XID)) == ()
+    assert watched(logged(1, read=False), logged(2, XID), logged(3, XID)) == ()
+    first, second = watched(logged(1), logged(2, CRASHED), logged(3, CRASHED, XID, XID))
+    assert (first.device, first.harm, first.amount, first.parts) == (A.address, BROKEN, 2, (4,))
+    assert first.text.startswith("GPU0, link 4: +2 Xid 74: ")
+    assert (second.harm, second.amount) == (NOTICE, 1)
+
+
+def test_a_fault_that_comes_back_after_its_end_is_news() -> None:
+    reset = f"NVRM: Xid (PCI:{A.address}): 154, GPU recovery action changed from 0x1 (x) to 0x0 (x)"
+    before = logged(1, XID, reset)
+    assert before.kernel_events
+    events = [one for one in watched(before, logged(2, XID, reset, XID)) if "Xid 74" in one.what]
+    assert [(one.amount, one.harm) for one in events] == [(1, BROKEN)]

@@ -86,7 +86,7 @@ SILENT: list[tuple[int, str, str, list[dict[str, Any]], tuple[str, ...], str]] =
         "12 of 18 links on H100 NVL",
         BOARD,
         [
-            *sets(**{"machine.gpus[*].name": "NVIDIA H100 NVL"}),
+            *sets(**{"machine.gpus[*].name": "NVIDIA H100 NVL", "machine.gpus[*].pci_id": None}),
             *(
                 edit
                 for number in range(12, 18)
@@ -100,7 +100,13 @@ SILENT: list[tuple[int, str, str, list[dict[str, Any]], tuple[str, ...], str]] =
         6,
         "cards without a bridge",
         CARDS,
-        sets(**{"machine.gpus[*].name": "NVIDIA A40", "machine.gpus[*].nvlinks": OFF}),
+        sets(
+            **{
+                "machine.gpus[*].name": "NVIDIA A40",
+                "machine.gpus[*].pci_id": None,
+                "machine.gpus[*].nvlinks": OFF,
+            }
+        ),
         (),
         "nvlink-down",
     ),

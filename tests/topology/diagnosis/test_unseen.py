@@ -24,6 +24,7 @@ def test_grace_boards_have_no_switch_that_a_guest_could_hide(
     guest = at(
         LIVE,
         ("machine.gpus[*].name", name),
+        ("machine.gpus[*].pci_id", None),
         ("machine.host.topology_files", []),
         ("environment", []),
     )

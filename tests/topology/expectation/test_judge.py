@@ -67,8 +67,28 @@ def test_a_sick_demo_is_explained_where_it_is_sick() -> None:
     copy = one(snapshot, figure("h2d_bandwidth", 25.4, gpus[3]))
     assert copy.explained
     assert "x8 instead of gen5 x16" in copy.cause
-    pair = one(snapshot, figure("write_bandwidth", 337.0, gpus[0], gpus[3]))
-    assert (pair.verdict, pair.cause) == ("healthy", "GPU3 has 16 of 18 NVLinks up")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "sick", "sound"),
+    [
+        ("write_bandwidth", 337.1, 379.7),
+        ("both_ways_bandwidth", 331.8, 373.9),
+        ("together_bandwidth", 664.1, 751.2),
+    ],
+)
+def test_links_that_are_down_lower_every_figure_over_them(
+    quantity: str, sick: float, sound: float
+) -> None:
+    """89 % of what is healthy each, whether or not other pairs were measured beside."""
+    snapshot = demo("sick-h100-8")
+    gpus = addresses(snapshot)
+    pair = one(snapshot, figure(quantity, sick, gpus[0], gpus[3]))
+    assert (pair.verdict, pair.explained) == ("low", True)
+    assert pair.cause.startswith("GPU3 has 16 of 18 NVLinks up")
+    other = one(snapshot, figure(quantity, sick, gpus[0], gpus[1]))
+    assert (other.verdict, other.cause) == ("healthy", ""), "by what nobody knows"
+    assert one(snapshot, figure(quantity, sound, gpus[0], gpus[3])).verdict == "healthy"
 
 
 def gemm(snapshot: NodeSnapshot, **details: Any) -> Judgement:

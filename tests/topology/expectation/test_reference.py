@@ -118,7 +118,10 @@ def test_an_amd_link_that_is_down_is_missed() -> None:
 
 
 def test_another_model_in_a_mixed_box_is_named() -> None:
-    edits = [{"path": "machine.gpus[5].name", "value": "NVIDIA H200"}]
+    edits = [
+        {"path": "machine.gpus[5].name", "value": "NVIDIA H200"},
+        {"path": "machine.gpus[5].pci_id", "value": "10de:2335"},
+    ]
     found = diagnosed(edited(base("demo hgx-h100-8"), edits), reference=named("dgx-h100"))
     (finding,) = [finding for finding in found.findings if finding.id == "unexpected-gpus"]
     assert finding.devices == (base("demo hgx-h100-8").machine.gpus[5].address,)

@@ -26,10 +26,10 @@ def summary(demo: str, first: int, last: int, changes: dict[str, str | None]) ->
 def test_without_p2p_the_route_and_its_speed_are_those_through_the_host() -> None:
     with_p2p = summary("sick-h100-8", 0, 3, {})
     assert (with_p2p.state, with_p2p.link_gbs, with_p2p.detour) == (P2P, 400.0, False)
-    assert with_p2p.route == "GPU0━NVSwitch━GPU3"
+    assert with_p2p.route == "GPU0━450━NVSwitch━400━GPU3"
     without = summary("sick-h100-8", 0, 3, {**OFF})
     assert (without.state, without.detour) == (NO_P2P, True)
-    assert without.route == "GPU0─sw─CPU─sw─GPU3"
+    assert without.route == "GPU0─63.0─sw─63.0─CPU0─63.0─sw─31.5─GPU3"
     assert without.link_gbs == pytest.approx(31.5, abs=0.1)
 
 
@@ -41,7 +41,7 @@ def test_over_a_network_that_nobody_saw_neither_is_known() -> None:
 def test_the_only_way_of_a_pair_on_pcie_is_no_detour() -> None:
     found = summary("pcie-l40s-8", 0, 4, {})
     assert (found.state, found.detour) == (NO_P2P, False)
-    assert found.route == "GPU0─sw─CPU0══CPU1─sw─GPU4"
+    assert found.route == "GPU0─31.5─sw─63.0─CPU0══CPU1─63.0─sw─31.5─GPU4"
 
 
 def test_what_is_tried_out_is_what_has_to_go() -> None:

@@ -59,9 +59,9 @@ def test_an_estimate_is_marked_and_the_command_has_the_same_figures() -> None:
     buffers = catalogue().flag("NCCL_BUFFSIZE")
     assert off is not None
     assert buffers is not None
-    table = reached(off, study, report.node).table
+    table = reached(value_rows(off, study, report.node), study).table
     assert table == (("value", "busbw (~ estimate)"), ("not set", "333 GB/s"), ("1", "~15.0 GB/s"))
-    assert reached(buffers, study, report.node).empty
+    assert reached(value_rows(buffers, study, report.node), study).empty
     printed = gputop_here("flags", "NCCL_P2P_DISABLE", "--demo", "mi300x-8").stdout
     assert "1        ~15.0 GB/s" in printed
 
@@ -84,7 +84,8 @@ def test_a_cost_that_is_not_known_has_a_reason() -> None:
     report = demo_report("pcie-l40s-8")
     flag = catalogue().flag("NCCL_P2P_LEVEL")
     assert flag is not None
-    page = reached(flag, Study(report.snapshot, made=report.prediction), report.node)
+    study = Study(report.snapshot, made=report.prediction)
+    page = reached(value_rows(flag, study, report.node), study)
     assert ("LOC", "not known") in page.table
     assert page.paragraphs
 

@@ -20,7 +20,7 @@ from gputop.topology.fleet.finding import (
     finding,
     state_of,
 )
-from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.fleet import MOST_WORDS, Fleet, _short
 from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
 from gputop.topology.model.severity import (
@@ -133,7 +133,7 @@ def test_a_figure_stands_out_beyond_noise_alone(folder: Path) -> None:
     assert {item.folded for item in fleet.findings} == {"g4", "g5"}
     assert fleet.states["g4"] == ODD
     (copy,) = (item for item in fleet.findings if item.folded == "g4")
-    assert "p2p write_bandwidth over NV18" in copy.title
+    assert "p2p write bandwidth over NV18" in copy.title
     assert "healthy 390 (typical)" in copy.title
     assert copy.evidence[0].what == "g4 GPU1 to GPU2"
 
@@ -295,6 +295,14 @@ def test_lines_to_drain_nodes_are_safe_to_copy(folder: Path) -> None:
     assert found.command == (
         "scontrol update 'NodeName=g[3-4]' State=DRAIN Reason=\"gputop: x---reboot----id-\""
     )
+
+
+def test_what_is_cut_is_as_long_as_the_longest_that_is_not() -> None:
+    most = MOST_WORDS // 2
+    for letters in (0, 1, most - 1, most):
+        assert _short("a" * letters) == "a" * letters
+    for letters in (most + 1, 10 * most):
+        assert _short("a" * letters) == "a" * (most - 1) + "…"
 
 
 @pytest.mark.parametrize("name", HOSTILE)

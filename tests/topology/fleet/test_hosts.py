@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.fleet.hosts import as_they_answer, expand, fold, in_order, is_host
+from gputop.topology.fleet.hosts import (
+    LIMIT_HOSTS,
+    as_they_answer,
+    expand,
+    fold,
+    in_order,
+    is_host,
+)
 
 NAMES = st.sets(
     st.from_regex(
@@ -92,3 +99,17 @@ def test_names_that_were_asked_for_are_those_that_answered() -> None:
     assert as_they_answer(asked, there) == ["g1", "G2", "g3.b", "x", "g9.site"]
     # Two that were asked for are not one node.
     assert as_they_answer(["g2.a", "g2.b"], ["g2"]) == ["g2.a", "g2.b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g[0-150000],g[0-150000]",  # equal names count each time
+        "g" + "[0-199999]" * 1000,
+        "g[" + ",".join(["0-199998"] * 3000) + "]",
+        "g" + "[0-1]" * 18,
+    ],
+)
+def test_names_are_counted_before_they_are_made(text: str) -> None:
+    with pytest.raises(ValueError, match=f"more than {LIMIT_HOSTS} hosts"):
+        expand(text)

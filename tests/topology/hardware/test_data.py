@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.hardware.specs import FOLDER, sku_for, skus, table
+from gputop.topology.hardware.specs import FOLDER, sku_for, skus, table, two_models
 from gputop.topology.model.machine import Gpu
 from gputop.topology.wiring.wires import (
     NVLINK_PAYLOAD_GBS,
@@ -133,6 +133,11 @@ def test_rates_in_code_are_those_of_the_table() -> None:
         ("Tesla V100-SXM2-16GB", None, "V100-SXM2-16"),
         ("NVIDIA H100", None, None),
         ("NVIDIA H100", "10de:2330", "H100-SXM"),
+        ("NVIDIA H100", "10de:20b2", None),
+        ("NVIDIA H100 80GB HBM3", "10de:20b2", None),
+        ("NVIDIA H100 80GB HBM3", "10de:ffff", "H100-SXM"),
+        ("AMD Radeon Graphics", "1002:75a0", "MI350X"),
+        ("Aldebaran/MI200 [Instinct MI250X/MI250]", "1002:740c", "MI250"),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None, None),
         ("NVIDIA Quantum Toaster", "10de:2335", None),
         (None, "10de:2335", "H200-SXM"),
@@ -144,6 +149,18 @@ def test_a_model_is_found_by_name_else_by_number(
 ) -> None:
     found = sku_for(Gpu(address="0000:00:00.0", vendor="nvidia", name=name, pci_id=pci_id))
     assert (found.name if found else None) == sku
+
+
+def test_a_name_and_a_number_of_two_models_are_neither() -> None:
+    """A number that nobody confirmed contradicts no name, and one of several models fits each."""
+    for name, own in SKUS.items():
+        for other, facts in SKUS.items():
+            for number in facts.get("pci_ids", ()):
+                gpu = Gpu(address="0000:00:00.0", vendor="nvidia", name=name, pci_id=number)
+                sure = "pci_ids" not in facts.get("unconfirmed", ())
+                apart = sure and number not in own.get("pci_ids", ())
+                assert two_models(gpu) == apart, (name, other)
+                assert (sku_for(gpu) is None) == apart, (name, other)
 
 
 def test_every_model_is_read_with_its_figures() -> None:

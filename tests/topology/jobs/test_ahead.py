@@ -37,9 +37,9 @@ def test_ranks_that_called_different_collectives_are_told_apart_and_none_is_behi
     snapshot: NodeSnapshot,
 ) -> None:
     job = told(snapshot, activities(), asked(answered(3, 3, 4, 3, 3, 3)))
-    assert job.verdict == JobVerdict.FAULTY
+    assert job.verdict == JobVerdict.HANGS
     assert job.sentence == (
-        "train.py: 6 ranks, ranks launched different collectives: broadcast 4 by rank 2 and "
-        "all-reduce 10 by rank 0"
+        "train.py: 6 ranks, ranks launched collectives in another order, and each waits for one "
+        "that the other did not: broadcast 4 by rank 2 and all-reduce 10 by rank 0"
     )
     assert not any(each.trouble for each in job.ranks)

@@ -17,6 +17,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
 from tests.topology.jobs.flight.test_compare import dumped, entry
+from tests.topology.jobs.inspector.made import lines
 from tests.topology.jobs.ras.service import document, missing, rank
 from tests.topology.jobs.test_activity import process
 
@@ -24,6 +25,15 @@ from tests.topology.jobs.test_activity import process
 @pytest.fixture
 def snapshot() -> NodeSnapshot:
     return replace(DemoFeed("hgx-h100-8", version="test").at(0), source=("live",))
+
+
+@pytest.fixture
+def there(snapshot: NodeSnapshot, monkeypatch: pytest.MonkeyPatch) -> NodeSnapshot:
+    """A node whose ranks began long ago and see our files."""
+    theirs = dict(snapshot.readings.processes[0].namespaces or ())["mnt"]
+    monkeypatch.setattr(asking, "namespaces", lambda _: {"mnt": f"mnt:[{theirs}]"})
+    early = tuple(replace(each, started_at=1.0) for each in snapshot.readings.processes)
+    return replace(snapshot, readings=replace(snapshot.readings, processes=early))
 
 
 class Machine:
@@ -70,13 +80,7 @@ def test_ras_is_asked_only_when_that_is_wanted(tmp_path: Path, snapshot: NodeSna
     assert (machine.asked, answer.ras, answer.jobs[0].verdict) == ([], (), JobVerdict.FAULTY)
 
 
-def test_dumps_of_the_ranks_here_are_read(
-    tmp_path: Path, snapshot: NodeSnapshot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = dict(snapshot.readings.processes[0].namespaces or ())["mnt"]
-    monkeypatch.setattr(asking, "namespaces", lambda _: {"mnt": f"mnt:[{theirs}]"})
-    early = [replace(each, started_at=1.0) for each in snapshot.readings.processes]
-    there = replace(snapshot, readings=replace(snapshot.readings, processes=tuple(early)))
+def test_dumps_of_the_ranks_here_are_read(tmp_path: Path, there: NodeSnapshot) -> None:
     machine = Machine(tmp_path)
     (tmp_path / "dump_0").write_bytes(dumped(entry(1), entry(2, state="started")))
     (tmp_path / "dump_1").write_bytes(dumped(entry(1)))
@@ -86,3 +90,28 @@ def test_dumps_of_the_ranks_here_are_read(
     unknown = [replace(each, started_at=None) for each in there.readings.processes]
     undated = replace(there, readings=replace(there.readings, processes=tuple(unknown)))
     assert machine.answer(undated, ras=False).dumps.dumps == (), "they may be of an earlier job"
+
+
+def test_records_of_the_inspector_tell_for_whom_the_others_wait(
+    tmp_path: Path, there: NodeSnapshot
+) -> None:
+    records = tmp_path / "records"
+    records.mkdir()
+    late = lines(lambda n, _: 300.0 if n == 4 else 20_300.0, ranks=6, first_pid=41000)
+    for n, text in late.items():
+        (records / f"vm-pid{41000 + n}.log").write_bytes(text)
+        (records / f"vm-pid{51000 + n}.log").write_bytes(text)  # another job's
+    for pid in range(41000, 41006):
+        process(tmp_path, pid, "R", 100)
+        folder = tmp_path / "proc" / str(pid)
+        names = f"NCCL_INSPECTOR_ENABLE=1\0NCCL_INSPECTOR_DUMP_DIR={records}\0"
+        (folder / "environ").write_text(names)
+    asker = Asker(FolderTree(tmp_path), lambda _: None, lambda: 0.0)
+    for chosen in ("", str(records)):
+        (job,) = ask_live(there, asker=asker, inspector=chosen).jobs
+        assert job.verdict is JobVerdict.SLOW
+        assert "rank 4 comes last in 20 of 20 all-reduces" in job.sentence
+        assert "the others wait 20.0 ms for it in each, 40 % of their time" in job.sentence
+    (folder / "environ").write_text("")
+    (job,) = ask_live(there, asker=asker).jobs
+    assert job.verdict is JobVerdict.UNKNOWN, "one rank's records are missing"

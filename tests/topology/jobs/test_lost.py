@@ -122,7 +122,7 @@ def test_without_ras_the_ranks_that_were_started_here_are_counted(
 
 
 def test_dumps_of_ranks_with_other_sizes_as_torch_2_11_wrote_them() -> None:
-    dumps, others = named([str(RECORDINGS / "flight")])
+    dumps, others, _ = named([str(RECORDINGS / "flight")])
     assert others == ()
     (job,) = of_files(None, read(dumps)).jobs
     assert job.verdict == JobVerdict.HANGS

@@ -104,7 +104,7 @@ def told(node: NodeSnapshot, *links: GpuPast, ras: object = ()) -> JobState:
 
 def test_the_sentence_says_it_where_nothing_better_is_known(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, *[SILENT] * 6)
-    assert job.sentence.endswith("RAS was not asked (--ras); NVLink fell silent 42 s ago")
+    assert job.sentence.endswith("RAS was not asked (--no-ras); NVLink fell silent 42 s ago")
     healthy = told(snapshot, *[BUSY] * 6)
     assert "NVLink" not in healthy.sentence
     runs = told(snapshot, *[SILENT] * 6, ras=asked(counts(*[7] * 6), counts(*[8] * 6)))

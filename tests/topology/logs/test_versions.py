@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -10,6 +12,7 @@ from gputop.topology.diagnosis.symptoms.explain import explain, unexplained
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.logs.report.settings import settings_from
+from tests.support.places import RECORDINGS
 
 
 def read(lines: Sequence[str], prefix: str = "") -> LogReport:
@@ -175,3 +178,33 @@ def test_forms_of_other_versions() -> None:
     assert {choice.algorithm for choice in (*parent.choices, *split.choices)} == {"CE", "SYMMETRIC"}
     assert settings_from(log) == {"NCCL_NVLS_ENABLE": "0", "NCCL_MIN_CTAS": "4"}
     assert any(note.text.startswith("HINT:") for note in log.notes)
+
+
+def as_2_16(name: str) -> list[str]:
+    """A recorded log in the order of versions before 2.17: a communicator is named when ready."""
+    path = RECORDINGS / "nccl-logs" / f"{name}.log.gz"
+    found: list[str] = []
+    ready: list[str] = []
+    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        if " - Init START" in line or " nNodes " in line or "Init timings" in line:
+            continue
+        line = line.replace("2.28.9+cuda13.0", "2.16.5+cuda11.8")
+        old = re.sub(r"\w+ (comm 0x.*) nvmlDev \d+ (busId .* - Init COMPLETE)", r"\1 \2", line)
+        (ready if old != line else found).append(old)
+    return found + ready
+
+
+@pytest.mark.parametrize("name", ["h200-default", "h200-p2pdis"])
+def test_a_version_that_names_its_communicator_last_keeps_all_graphs(name: str) -> None:
+    path = RECORDINGS / "nccl-logs" / f"{name}.log.gz"
+    (new,) = read_log(gzip.decompress(path.read_bytes()).splitlines(keepends=True)).communicators
+    log = read(as_2_16(name))
+    assert log.versions.version == "2.16.5"
+    (comm,) = log.communicators
+    assert comm.ident == new.ident
+    assert [(g.pattern, g.ranks, g.rows) for g in comm.graphs] == [
+        (g.pattern, g.ranks, g.rows) for g in new.graphs
+    ]
+    assert len(comm.graphs) == 2
+    assert [system.ranks for system in comm.systems] == [system.ranks for system in new.systems]
+    assert comm.trees == new.trees

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gputop.topology.model.machine import Gpu, Machine
@@ -9,6 +10,7 @@ from gputop.topology.model.readings import ProcessReading, Readings
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot, Problem, encode
 from gputop.topology.model.surroundings import Host, Interface, Software
+from gputop.topology.sources.linux.kernel_log import read_lines
 
 SNAPSHOT = NodeSnapshot(
     taken_at=0.0,
@@ -139,3 +141,19 @@ def test_thousands_of_users_take_no_minutes() -> None:
     last = snapshot.readings.processes[-1]
     assert last.user == "user-12000"
     assert last.variables == (("NCCL_IB_HCA", "of-user-12000"),)
+
+
+def test_programs_in_lines_of_the_kernel_are_not_named() -> None:
+    lines = (
+        "NVRM: Xid (PCI:0000:1b:00): 31, pid=77, name=s3cret_model, MMU Fault: ENGINE GRAPHICS",
+        "NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off",
+        "INFO: task s3cret_model:4123 blocked for more than 120 seconds.",
+        "amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:158 vmid:8 pasid:32769, "
+        "for process s3cret_model pid 4242 thread s3cret_model pid 4242)",
+    )
+    events = read_lines(lines).kernel_events
+    text = encode(redacted(msgspec.structs.replace(SNAPSHOT, kernel_events=events))).decode()
+    assert "s3cret" not in text
+    assert "name=command-" in text
+    assert "0000:1b:00.0" in text
+    assert "name=<unknown>" in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.topology.model.versions import numbers
+from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.search.version import search_versions
 from gputop.topology.nccl.tuning.version import tuning_versions
 from gputop.topology.nccl.versions import (
@@ -11,8 +13,12 @@ from gputop.topology.nccl.versions import (
     VersionTableError,
     nearest,
     parse_table,
+    taken_for,
+    version_for,
     versions,
+    whole_version,
 )
+from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.nccl.versions import changes, lines
 
 
@@ -87,7 +93,7 @@ def test_the_table_of_changes_names_every_version_and_what_it_changed() -> None:
     everything = {"graph and transports": ("everything",), "tuning": ("everything",)}
     assert found["nccl-2.18.1"] == everything
     assert found["nccl-2.22.3"] == {
-        "graph and transports": ("cpu_search",),
+        "graph and transports": ("fuses", "cpu_search"),
         "search": ("nvls_heads",),
         "tuning": (
             *("ring_fallback", "nvls_raises", "nvls_all_gather", "tiny_correction"),
@@ -96,3 +102,46 @@ def test_the_table_of_changes_names_every_version_and_what_it_changed() -> None:
     }
     assert len(lines()) == len(versions()) + len(search_versions()) + len(tuning_versions())
     assert "nccl-2.19.3  graph and transports  nothing" in lines()
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("2.21", "2.21.5"),
+        ("nccl-2.21", "nccl-2.21.5"),
+        ("rccl-2.21", "rccl-2.21.5"),
+        ("2.21.5", "2.21.5"),
+        ("2.99", "2.99"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_a_version_of_two_parts_is_the_newest_known_of_its_line(name: str, whole: str) -> None:
+    assert whole_version(name) == whole
+    assert bool(taken_for(name, whole)) is (name != whole)
+
+
+def test_every_known_version_is_meant_by_itself_and_the_newest_by_its_line() -> None:
+    newest = {(one.library, numbers(one.number)[:2]): one.number for one in versions()}
+    for one in versions():
+        assert whole_version(f"{one.library}-{one.number}") == f"{one.library}-{one.number}"
+        line = ".".join(map(str, numbers(one.number)[:2]))
+        meant = newest[one.library, numbers(one.number)[:2]]
+        assert whole_version(f"{one.library}-{line}") == f"{one.library}-{meant}"
+
+
+def test_what_is_known_of_the_newest_versions() -> None:
+    """RCCL 2.30.4 (its CHANGELOG, graph/paths.cc); of NCCL 2.32.6 nothing was at hand."""
+    rccl, _ = version_for("rccl-2.30.4")
+    nccl, _ = version_for("nccl-2.30.3")
+    assert (rccl.pxn_c2c, rccl.pxn_needs_gdr, nccl.pxn_c2c) == (0, True, 1)
+    assert "RCCL_DDA_ENABLE" in rccl.beside
+    assert not nccl.beside
+    shown = DemoFeed("mi300x-8").at(0)
+    said = {
+        name: predict(shown, library=f"rccl-{name}").assumptions for name in ("2.28.3", "2.30.4")
+    }
+    assert rccl.beside in said["2.30.4"]
+    assert not any("go around rings" in text for text in said["2.28.3"])
+    assert version_for("nccl-2.32.6")[1] == (
+        "no rules for NCCL 2.32.6: those of 2.32.3, the nearest older"
+    )

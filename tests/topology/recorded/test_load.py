@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot, decode, encode
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
+from gputop.topology.recorded.plain_file import PACKED
 from gputop.topology.wiring.relations import format_matrix
+from tests.support.command import gputop_here
 from tests.support.places import RECORDINGS
 from tests.topology.jobs.flight.test_compare import dumped, entry
 
@@ -167,3 +170,51 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path, content: bytes, said: s
     with pytest.raises(LoadError, match=said) as error:
         load([str(path)])
     assert "\n" not in str(error.value)
+
+
+FOREIGN = (
+    {"gpu": 0, "power": 71.5, "usage": {"gfx": 3}},
+    {"nodes": [{"gpu": 1, "driver": "550", "clock": 1500, "temperature": 40}]},
+    {"jobs": [{"gpu": 3, "numa": 1, "partition": "batch", "limit": 8}]},
+    {"card0": {"title": "Ace"}, "card1": {"title": "King"}},
+    {"gpus": [{"index": 0, "uuid": "GPU-1", "memory.used": 4}], "hostname": "n1"},
+    {"status": "success", "data": {"result": [{"metric": {"gpu": "0"}, "value": [1, "2"]}]}},
+    {"cells": [], "nbformat": 4, "metadata": {"gpu": 1, "vram": 80}},
+    {"devices": [{"nvml": 1, "amdsmi": 2, "bus": 3, "gpu": 4}]},
+)
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+@pytest.mark.parametrize("document", FOREIGN, ids=lambda document: next(iter(document)))
+def test_json_of_nobody_knows_whom_is_no_broken_output_of_a_tool(
+    tmp_path: Path, document: dict[str, object], cut: int
+) -> None:
+    text = json.dumps(document)
+    (tmp_path / "odd.json").write_text(text[: len(text) - cut])
+    with pytest.raises(LoadError) as error:
+        load([str(tmp_path / "odd.json")])
+    assert not re.search("broken(?!, if it is)", str(error.value))
+
+
+@pytest.mark.parametrize("name", ["nvml_readings", "amdsmi_readings"])
+def test_readings_of_our_own_sources_are_named(tmp_path: Path, name: str) -> None:
+    question = "nvmlDeviceGetTemp" if name.startswith("nvml") else "amdsmi_get_gpu_activity"
+    moments = [{"devices": [{"index": 0, "gpu": 0, question: {"clock": 1, "power": 3}}]}] * 2
+    (tmp_path / f"{name}.json").write_text(json.dumps(moments))
+    with pytest.raises(LoadError, match="NVML or amdsmi at several moments"):
+        load([str(tmp_path / f"{name}.json")])
+
+
+@pytest.mark.parametrize(
+    ("sign", "name"), [(sign, name) for sign, (name, _) in PACKED.items()], ids=lambda x: str(x)
+)
+def test_a_packing_that_is_not_read_is_named_with_what_unpacks_it(
+    tmp_path: Path, sign: bytes, name: str
+) -> None:
+    path = tmp_path / "x.packed"
+    path.write_bytes(sign + b"9\x00\x01\xffrest")
+    for words in (("log",), ("topo", "--from")):
+        done = gputop_here(*words, str(path))
+        assert done.returncode == 3
+        assert f"x.packed: packed with {name}; `{PACKED[sign][1]} x.packed | gputop" in done.stderr
+        assert len(done.stderr.splitlines()) == 1

@@ -25,7 +25,7 @@ def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(NotPlainError):
         read_plain(path, 99)
-    with pytest.raises(LoadError, match="not a plain file") as refused:
+    with pytest.raises(LoadError, match="not a regular file") as refused:
         load([str(path)])
     assert refused.value.unreadable
 
@@ -70,6 +70,19 @@ def test_a_pipe_is_not_even_opened_for_its_writer_would_go_on(
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(NotPlainError):
         read_plain(path, 99)
+
+
+def test_what_is_no_file_in_a_folder_is_named(tmp_path: Path) -> None:
+    node = b'{"schema": "gputop.snapshot/1", "taken_at": 1}'
+    (tmp_path / "node.json").write_bytes(node)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    skipped = dict(load([str(tmp_path)]).skipped)
+    assert list(skipped) == ["gone", "loop", "pipe", "zero"]
+    assert skipped["pipe"] == skipped["zero"] == "not a regular file"
 
 
 @pytest.mark.timeout(60)

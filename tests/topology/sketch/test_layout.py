@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.screens.map import diagram as wiring_walk
+from gputop.topology.recorded.demos import demo
 from gputop.topology.sketch.drawing import Drawing
 from gputop.topology.sketch.layout import fitting, layout
-from gputop.topology.wiring.wires import pcie_wire
+from gputop.topology.wiring.wires import WireKind, pcie_wire
+from tests.support.app import demo_report
 from tests.topology.sketch import graphs
 from tests.topology.sketch.checked import check
 from tests.topology.sketch.graphs import Graph, Maker
@@ -189,3 +191,15 @@ def test_tab_order_is_gpus_then_nics() -> None:
     drawing = fitting(graphs.switched().graph, 160, 43)
     kinds = [box.kind for box in wiring_walk.in_order(drawing)]
     assert kinds[:16] == ["gpu"] * 8 + ["nic"] * 8
+
+
+def test_a_wide_drawing_has_room_for_the_traffic_of_every_gpu() -> None:
+    for name in demo.names():
+        report = demo_report(name)
+        gpus = {gpu.address for gpu in report.snapshot.machine.gpus}
+        drawing = fitting(report.graph, 160, 36)
+        for line in drawing.lines:
+            c2c = any(other.kind is WireKind.C2C and other.ends == line.ends
+                      for other in drawing.lines)  # fmt: skip
+            if line.kind is WireKind.PCIE and not gpus.isdisjoint(line.ends) and not c2c:
+                assert line.live is not None, (name, line.ends)

@@ -23,6 +23,7 @@ from gputop.topology.upgrade.upgrade import (
     pair_of_names,
     upgrade,
 )
+from tests.grid import share
 
 from .made import RANDOM, machine, upgraded
 
@@ -103,7 +104,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "before", "after", "hosts"), CASES)
+@pytest.mark.parametrize(("name", "before", "after", "hosts"), share(CASES, 2))
 def test_what_is_told_is_what_differs(name: str, before: str, after: str, hosts: int) -> None:
     found = upgraded(name, before, after, hosts)
     check_complete(found)

@@ -9,6 +9,7 @@ import pytest
 
 from gputop.topology.model.machine import GpuPair, Machine, NvLink, PciDevice, PciKind, XgmiLink
 from gputop.topology.model.surroundings import Host, Interface, NumaNode, RdmaDevice, Socket
+from gputop.topology.recorded.load import load
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.graph import build_graph
@@ -216,3 +217,23 @@ def test_a_link_that_leads_to_no_other_gpu_here_makes_no_switch(name: str) -> No
     gpus = {gpu.address for gpu in case.snapshot.machine.gpus}
     assert [node for node in drawn if drawn.nodes[node]["kind"] == "nvswitch"] == []
     assert all(drawn.number_of_edges(gpu, gpu) == 0 for gpu in gpus)
+
+
+@pytest.mark.parametrize(
+    ("name", "nics"),
+    [("nvidia-public/b300-8-topo.txt", 9), ("nvidia-public/h100-8-topo-mp.txt", 12)],
+)
+def test_a_nic_that_a_text_relates_to_gpus_is_there_beside_the_nearest(
+    name: str, nics: int
+) -> None:
+    machine = load([str(RECORDINGS / name)]).snapshot.machine
+    graph = build_graph(machine)
+    drawn = {node for node, held in graph.nodes(data=True) if held["kind"] == "nic"}
+    assert len(drawn) == nics
+    assert drawn == {adapter.name for adapter in machine.rdma}
+    near = {cell.b: cell.a for cell in machine.relations if cell.code == "PIX"} | {
+        cell.a: cell.b for cell in machine.relations if cell.code == "PIX"
+    }
+    for nic in drawn & near.keys():
+        (numa,) = graph[nic]
+        assert numa in graph[near[nic]], nic

@@ -157,7 +157,8 @@ def test_direct_links_count_to_their_own_end_only() -> None:
     assert relation(machine, B, third).code == "?"
 
 
-def test_a_fabric_of_two_cliques_joins_only_its_own() -> None:
+def test_links_join_over_switches_whatever_the_clique() -> None:
+    """NCCL and `nvidia-smi topo -m` go by the links: a clique counts between hosts alone."""
     links = tuple(link(n, None, kind="nvswitch") for n in range(4))
 
     def with_clique(clique: int) -> Fabric:
@@ -166,7 +167,7 @@ def test_a_fabric_of_two_cliques_joins_only_its_own() -> None:
     machine = Machine(
         gpus=(gpu(0, A, links, fabric=with_clique(1)), gpu(1, B, links, fabric=with_clique(2)))
     )
-    assert relation(machine, A, B).code == "?"
+    assert relation(machine, A, B).code == "NV4"
 
 
 def test_a_tree_alone_says_nothing_about_nvlink() -> None:

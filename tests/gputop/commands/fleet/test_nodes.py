@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +37,62 @@ def test_without_the_library_an_operator_says_what_to_do(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "ClusterShell.NodeSet", None)
     with pytest.raises(Exit, match="nodeset -f"):
         hosts_of("@gpu")
+
+
+FAILURES = (
+    "ClusterShell.NodeSet.NodeSetException",
+    "ClusterShell.NodeSet.NodeSetExternalError",
+    "ClusterShell.NodeUtils.GroupSourceError",
+    "ClusterShell.NodeUtils.GroupResolverError",
+    "ClusterShell.NodeUtils.GroupResolverSourceError",
+    "ClusterShell.NodeUtils.GroupResolverConfigError",
+    "ClusterShell.NodeUtils.GroupResolverIllegalCharError",
+    "ClusterShell.RangeSet.RangeSetException",
+    "configparser.Error",
+    "builtins.PermissionError",
+    "builtins.UnicodeError",
+    "builtins.KeyError",
+)
+"""What it raises for a list or for the files of its groups."""
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Iterator[Path]:
+    """A configuration of groups of our own, in place of those of this environment."""
+    library = pytest.importorskip("ClusterShell.NodeSet")
+    made = tmp_path / "groups.conf"
+    utils = import_module("ClusterShell.NodeUtils")
+    library.set_std_group_resolver(utils.GroupResolverConfig([str(made)]))
+    yield made
+    library.set_std_group_resolver(None)
+
+
+@pytest.mark.parametrize("text", ["@gpu", "@*", "@a:b", "g1,@gpu", "@gpu!g7", "@*:x", "@a:", "@@"])
+def test_a_group_that_is_not_set_up_is_said_in_a_line(text: str, groups: Path) -> None:
+    with pytest.raises(Exit, match=r"^--nodes: ClusterShell: no source of groups ") as failed:
+        hosts_of(text)
+    assert failed.value.exit_code == USAGE
+    assert "\n" not in str(failed.value)
+
+
+def test_a_group_that_is_set_up_is_its_nodes(groups: Path) -> None:
+    groups.write_text("[Main]\ndefault: made\n[made]\nmap: echo g[1-3]\nall: echo g[1-9]\n")
+    assert hosts_of("@gpu!g2,g7") == ("g1", "g3", "g7")
+    assert len(hosts_of("@*")) == 9
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_whatever_the_library_raises_is_said_in_a_line(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ClusterShell")
+    module, _, kind = name.rpartition(".")
+    raised = getattr(import_module(module), kind)
+
+    def fail(_: str) -> None:
+        raise raised(*["no such thing"] * (2 if name.endswith("GroupSourceError") else 1))
+
+    monkeypatch.setattr("ClusterShell.NodeSet.NodeSet", fail)
+    with pytest.raises(Exit, match=r"--nodes: ClusterShell: .*no such thing") as failed:
+        hosts_of("@gpu")
+    assert failed.value.exit_code == USAGE

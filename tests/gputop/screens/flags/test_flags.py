@@ -24,6 +24,7 @@ from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
+from tests.grid import share
 from tests.support.app import (
     SIZES,
     StepFeed,
@@ -37,6 +38,7 @@ from tests.support.app import (
     snapshot_of,
     text,
 )
+from tests.support.command import gputop
 
 NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
 
@@ -143,7 +145,7 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         assert "P2P for 8 more pairs (12 of 28)" in text(pilot, "#what-if")
         assert "› PHB" in text(pilot, "#details")
         assert "What changes with NCCL_P2P_LEVEL=PHB" in text(pilot, "#details")
-        assert "(not set) -> PHB" in text(pilot, "#list")
+        assert "(not set) → PHB" in text(pilot, "#list")
         await press(pilot, "ampersand")
         await write(pilot, "nccl_shm_disable")
         await press(pilot, "v")
@@ -157,7 +159,7 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         await calm(pilot)
         assert "WHAT IF" not in text(pilot, "#what-if")
         await press(pilot, "u")
-        assert "nothing is tried out" in {str(n.message) for n in app._notifications}
+        assert "no what-if is set" in {str(n.message) for n in app._notifications}
 
 
 async def test_values_to_try_go_round() -> None:
@@ -294,3 +296,50 @@ def test_a_name_that_nobody_knows_is_reported_without_gpus_too() -> None:
     details = flag_work.work_out(Study(bare), Node(bare), "NCCL_P2P_LVL", {})
     assert details is not None
     assert "NCCL_P2P_LEVEL" in str(details.flag)
+
+
+@pytest.mark.parametrize(
+    ("demo", "number"),
+    share([("pcie-l40s-8", "2.21"), ("sick-h100-8", "2.26.2"), ("mi300x-8", "2.28.3")], 3),
+)
+async def test_another_version_is_tried_on_all_screens_and_told_as_by_the_command(
+    demo: str, number: str
+) -> None:
+    app = GpuTop()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_flags(pilot, demo_report(demo))
+        name = app.words.library
+        assert screen_of(pilot).query_one(FlagList).selected == f"{name}_P2P_DISABLE".replace(
+            "RCCL", "NCCL"
+        )
+        await press(pilot, "up", "e")
+        await write(pilot, number)
+        await calm(pilot)
+        details = " ".join(text(pilot, "#details").split())
+        told = gputop("explain", "--demo", demo, "--against", number).stdout
+        head = " ".join(told.replace(demo, "this node").split()).partition(" GB/s")[0]
+        assert head in details
+        decisions = told.partition("What changes, ")[2].partition("\n\n")[0]
+        assert " ".join(decisions.split()) in details
+        for key in "12345678":
+            await press(pilot, key)
+            await settle(pilot)
+            assert f" WHAT IF  {name} {number}" in text(pilot, "#what-if")
+        await press(pilot, "1", "u")
+        await settle(pilot)
+        assert not app.what_if.holds
+        assert app.report is app.what_if.real
+
+
+async def test_no_version_is_tried_that_is_none() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_flags(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "up", "e")
+        await write(pilot, "newest")
+        await settle(pilot)
+        assert not app.what_if.holds
+        await press(pilot, "v", "v")
+        assert app.what_if.tried.wanted == {"NCCL": "2.30.7"}
+        await press(pilot, "delete")
+        assert not app.what_if.holds

@@ -6,6 +6,7 @@ import pytest
 
 from gputop.screens.flags.work import work_out
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.model.page import Blank, Heading
 from gputop.topology.node import Node
 from tests.support.expectation_made import demo
 
@@ -17,4 +18,6 @@ def test_no_heading_stands_above_nothing(shape: str, name: str) -> None:
     found = work_out(Study(snapshot), Node(snapshot), name, {})
     assert found is not None
     assert found.flag
-    assert [section.title for section in found.flag if section.empty] == []
+    blocks = [block for block in found.flag if not isinstance(block, Blank)]
+    for block, below in zip(blocks, [*blocks[1:], None], strict=True):
+        assert not isinstance(block, Heading) or not isinstance(below, Heading | None), block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gputop.fleet_app import FleetApp
 from gputop.live.fleet_node import WholeNode
 from gputop.live.fleet_watch import FleetWatch
 from gputop.screens.fleet.node_panel import NodePanel
+from gputop.widgets.board import Board
 from tests.gputop.screens.fleet.made import ASKED, fabric, look_again, nodes, pairs, put, shown
 from tests.support.app import SIZES, demo_report, give, picture, press, rounds, settle, text
 from tests.support.fleet_made import node, other
@@ -74,17 +76,18 @@ async def test_copying_gives_the_lines_for_slurm(
     copied: list[str] = []
     monkeypatch.setattr(FleetApp, "copy_to_clipboard", lambda _, text: copied.append(text))
     async with shown(folder) as (pilot, _):
-        await press(pilot, "y", "Y", "down", "y")
+        await press(pilot, "y", "Y", "down", "y", "2", "y")
     whole = "scontrol update 'NodeName=g[33-34]' State=DRAIN Reason=\"gputop: no answer\""
     assert copied == [
-        whole, whole, 'scontrol update NodeName=g7 State=DRAIN Reason="gputop: figure-odd"'
+        whole, whole, 'scontrol update NodeName=g7 State=DRAIN Reason="gputop: figure-odd"',
+        "'--nodelist=g[1-4,6-32]'",
     ]  # fmt: skip
 
 
 async def test_nodes_are_filtered_by_a_list_and_by_words(folder: Path) -> None:
     async with shown(folder) as (pilot, _):
         await press(pilot, "ampersand", *"g[1-4]")
-        assert "4 of 34 nodes · & g[1-4]" in text(pilot, "#fleet-list")
+        assert "filter “g[1-4]”: 4 of 34 nodes" in text(pilot, "#fleet-list")
         await press(pilot, "escape", "ampersand", *"odd settings", "enter")
         rows = text(pilot, "#fleet-list").splitlines()
         assert [row.split()[1] for row in rows[2:]] == ["g5"]
@@ -94,7 +97,13 @@ async def test_nodes_are_filtered_by_a_list_and_by_words(folder: Path) -> None:
 
 async def test_a_strip_lists_its_nodes_with_the_worst_first(folder: Path) -> None:
     async with shown(folder) as (pilot, _):
-        await press(pilot, "3", "enter")
+        await press(pilot, "3")
+        row = text(pilot, "#fleet-list").splitlines()[2]
+        assert re.search(r"gemm bf16 +673.9 TFLOP/s +✓ 99 % +▼ 1 +g7 +-15.1 %", row)
+        bars = text(pilot, "#fleet-detail").splitlines()
+        assert any("673.9 ┤" in line for line in bars)
+        assert any(line.split() == ["g7"] for line in bars)
+        await press(pilot, "enter")
         assert text(pilot, "#fleet-list").splitlines()[2].split()[1] == "g7"
 
 
@@ -102,18 +111,35 @@ async def test_links_name_the_accused_rail(folder: Path) -> None:
     async with shown(folder, links=True) as (pilot, _):
         await press(pilot, "4")
         first, second = text(pilot, "#fleet-list").splitlines()[2:4]
-        assert first.split() == ["g11", *first.split()[1:4], "▼50"]
-        assert "▼" not in second
+        assert first.split()[:5] == ["g11", "·", "·", "·", "▼50"]
+        # The others stand side by side, without a colour, a figure or a hole.
+        assert second.split().count("·") == first.split().count("·") + 1 > 4
+        rows = pilot.app.screen.query_one("#fleet-list", Board).lines[1:]
+        inks = {ink for line in rows for said, ink in line if said.strip() and said[:1] == " "}
+        assert inks <= {"muted", "strong", "bad", ""}
         panel = text(pilot, "#fleet-detail")
         assert "▼ g11, rail 3: its NIC, cable or switch port" in panel
         assert "leaf by leaf" in panel
 
 
-async def test_without_pairs_the_links_say_how_to_measure(tmp_path: Path) -> None:
+async def test_an_odd_group_says_what_it_has_that_the_others_have_not(folder: Path) -> None:
+    async with shown(folder) as (pilot, _):
+        await press(pilot, "2")
+        first, *others = text(pilot, "#fleet-list").splitlines()[2:]
+        assert "the same" not in first
+        assert others
+        assert all("the same, but" in line for line in others if line.strip())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_what_a_tab_lacks_is_said_whole(tmp_path: Path, size: tuple[int, int]) -> None:
     put(tmp_path, node("g1"))
-    async with shown(tmp_path) as (pilot, _):
+    async with shown(tmp_path, size) as (pilot, _):
         await press(pilot, "4")
-        assert "gputop fleet plan DIR" in text(pilot, "#fleet-list")
+        board = pilot.app.screen.query_one("#fleet-list", Board)
+        assert "no pair was measured" in board.text()
+        assert not board.wider
+        assert "gputop fleet plan DIR" in board.text()
 
 
 async def test_a_cell_of_the_map_lists_its_node(folder: Path) -> None:

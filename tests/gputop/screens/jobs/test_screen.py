@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gputop.app import GpuTop
 from gputop.live.findings import Shown
+from gputop.live.jobs_controller import of_demo
 from gputop.live.recent import Recent
 from gputop.screens.jobs.list import head_lines, rows_of
-from gputop.screens.jobs.screen import asking, headline, of_demo, signs_of
+from gputop.screens.jobs.screen import asking, headline, signs_of
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
@@ -48,8 +49,8 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
         await pilot.app.workers.wait_for_complete()
         await give(pilot, decided(replace(snapshot_with(), source=("live",))))
         assert count == [6]
-        assert "r ask again" in text(pilot, "#keys")
-        await press(pilot, "r")
+        assert "R ask again" in text(pilot, "#keys")
+        await press(pilot, "R")
         await pilot.app.workers.wait_for_complete()
         assert count == [6, 6]
 

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from gputop.answers import log as log_reading
 from gputop.app import GpuTop
+from gputop.screens.log.examples import EXAMPLES
 from gputop.screens.log.screen import LogScreen
 from gputop.topology.logs.report.report import LogReport
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, rounds, settle, text
@@ -52,10 +53,29 @@ async def finished(pilot: Pilot[Any], screen: LogScreen) -> None:
 async def test_it_says_how_to_begin() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await show(pilot, None)
-        assert "No log is open: o names a file" in text(pilot, "#log-head")
+        assert "No log is open" in text(pilot, "#log-head")
+        said = text(pilot, "#log-text")
+        for way in ("Paste a log anywhere", "o opens a file", "n runs NCCL", "E opens an example"):
+            assert way in said
         assert "PgDn" not in picture(pilot)
         await press(pilot, "w")
         assert "nothing to explain" in str(pilot.app._notifications.__iter__().__next__().message)
+
+
+async def test_examples_open_one_after_the_other_and_each_has_its_cause() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        screen = await show(pilot, None)
+        assert "NCCL_DEBUG_SUBSYS=INIT" in screen.selected_text()
+        said = []
+        for _ in range(len(EXAMPLES) + 1):
+            await press(pilot, "E")
+            await finished(pilot, screen)
+            said.append(text(pilot, "#log-head"))
+        assert "A variable switches P2P off" in said[0]
+        assert "/dev/shm is full" in said[1]
+        assert "Some ranks never finished initialisation" in said[2]
+        assert said[3] == said[0]
+        assert all("example: " in one for one in said)
 
 
 async def test_a_path_is_typed_and_the_log_shown() -> None:

@@ -7,8 +7,9 @@ from textual import events
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.screens.log.screen import is_text
-from tests.support.app import press, text
+from gputop.screens import NAMES
+from gputop.widgets.typed_line import is_text
+from tests.support.app import demo_report, give, press, rounds, settle, text
 from tests.support.places import RECORDINGS
 
 from .test_log import finished, show
@@ -32,6 +33,22 @@ async def test_a_pasted_text_is_read_whole(opened: bool) -> None:
         assert "lspci (lines 8-87)" in head
         for title in ("ACS sends P2P", "PCIe of GPU1 has x8", "a collective does not do its work"):
             assert title in entries
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_paste_on_any_screen_is_read_on_log(name: str) -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, str(NAMES.index(name) + 1))
+        pilot.app.post_message(events.Paste("one line alone"))
+        await settle(pilot)
+        assert pilot.app.screen.name == name
+        pilot.app.post_message(events.Paste(MIXED))
+        async for _ in rounds(pilot):
+            on_log = pilot.app.screen.name == "log"
+            if on_log and "ACS sends P2P" in text(pilot, "#log-entries"):
+                break
+        assert on_log
 
 
 async def test_a_pasted_answer_of_ras_is_the_first_finding() -> None:

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.topology.model.machine import Gpu, XgmiLink
+from gputop.topology.model.readings import Readings
 from gputop.topology.model.snapshot import Measurement
 from gputop.topology.node import Node
 from gputop.topology.report import Report
@@ -173,8 +174,13 @@ async def test_a_lost_gpu_is_reported_in_words() -> None:
 
 async def test_the_selected_gpu_of_a_dense_mesh_shows_its_links() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
-        diagram = await show(pilot, demo_report("mi300x-8"))
+        report = demo_report("mi300x-8")
+        diagram = await show(pilot, report)
         await press(pilot, "tab")
+        assert "to GPU1" not in diagram.text(), "what moves goes before what all have"
+        assert diagram.text().count("↑") + diagram.text().count("idle") == 8
+        still = msgspec.structs.replace(report.snapshot, readings=Readings())
+        diagram = await show(pilot, Report(Node(still).decide()))
         assert "to 7 GPUs" in diagram.text()
         assert diagram.text().count("to GPU1: 64") == 7
 
@@ -267,3 +273,15 @@ async def test_a_fact_that_does_not_fit_is_left_out_whole() -> None:
         await show(pilot, demo_report("mi300x-8"))
         shown = " ".join(text(pilot, "#chosen").split())
     assert "xGMI to 7 GPUs, 64 GB/s each, 448 together lines: " in shown
+
+
+@pytest.mark.parametrize("demo", ["pcie-l40s-8", "mi250x-8", "hgx-h100-8"])
+async def test_a_marked_device_has_no_line_under_blanks(demo: str) -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await show(pilot, demo_report(demo))
+        await press(pilot, "space", "tab", "tab")
+        board = pilot.app.screen.query_one(WiringDiagram)
+        spans = [span for line in board.lines for span in line]
+        lined = [text for text, ink in spans if "underline" in ink]
+        assert lined
+        assert all(text == text.strip() for text in lined)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.screens.map.diagram import WiringDiagram
-from gputop.screens.map.rings import overlays, relay, way
+from gputop.screens.map.rings import Laid, overlays, way
+from gputop.topology.explain.nccl import pair_decision
+from gputop.topology.flags.what_if.changes import with_changes
+from gputop.topology.recorded.demos import demo
+from gputop.topology.report import Report
+from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.spans import text_of
 from tests.support.app import demo_report, give, press, text
+
+PEERS, HOST = {WireKind.NVLINK, WireKind.XGMI}, {WireKind.PCIE, WireKind.C2C}
 
 
 def addresses(demo: str) -> list[str]:
@@ -24,8 +32,10 @@ def test_every_order_of_the_search_is_an_overlay() -> None:
     ring, tree = report.prediction.graphs.ring, report.prediction.graphs.tree
     assert ring is not None
     assert tree is not None
-    for is_ring, graph in ((True, ring), (False, tree)):
-        channels = [number for one in found if one.is_ring is is_ring for number in one.channels]
+    for algorithm, graph in ((Laid.RING, ring), (Laid.TREE, tree)):
+        channels = [
+            number for one in found if one.algorithm is algorithm for number in one.channels
+        ]
         assert sorted(channels) == list(range(1, graph.channels + 1))
     first, gpus = found[0], addresses("dgx-1v")
     assert first.order == tuple(gpus[rank] for rank in ring.orders[0])
@@ -34,14 +44,25 @@ def test_every_order_of_the_search_is_an_overlay() -> None:
     assert text_of(first.head(report.graph)).startswith(" RING GPU0→3→2→1→5→6→7→4→0  2 of 6")
 
 
+def test_the_head_names_the_narrowest_hop_or_says_that_all_are_equal() -> None:
+    for demo_name, said in (
+        ("pcie-l40s-8", ", every hop 31.5 "),
+        ("sick-h100-8", ", ▲ narrowest "),
+    ):
+        report = demo_report(demo_name)
+        for laid in overlays(report):
+            assert said in text_of(laid.head(report.graph)), demo_name
+
+
 def test_a_relay_of_the_library_is_the_way() -> None:
     report, gpus = demo_report("dgx-1v"), addresses("dgx-1v")
-    assert relay(report.prediction, gpus[0], gpus[5]) == gpus[1]
     path = way(report, gpus[0], gpus[5])
     assert path is not None
     assert path.nodes == (gpus[0], gpus[1], gpus[5])
     assert path.payload_gbs == 25.0
-    assert relay(report.prediction, gpus[0], gpus[1]) is None
+    direct = way(report, gpus[0], gpus[1])
+    assert direct is not None
+    assert direct.nodes == (gpus[0], gpus[1])
 
 
 def wiring(pilot: Pilot[Any]) -> WiringDiagram:
@@ -65,3 +86,38 @@ async def test_r_lays_one_after_the_other_over_the_map_and_esc_takes_it_away() -
         assert "RING" not in text(pilot, "#map-head")
         await press(pilot, "space", *["tab"] * 5)
         assert "NCCL relays through GPU1" in text(pilot, "#chosen")
+
+
+@pytest.mark.parametrize("changes", [{}, {"NCCL_P2P_DISABLE": "1"}], ids=["as-it-is", "no-p2p"])
+@pytest.mark.parametrize("name", demo.names())
+def test_a_ring_lies_on_the_links_of_the_transport(name: str, changes: dict[str, str]) -> None:
+    report = demo_report(name)
+    report = Report(report.node.follow(with_changes(report.snapshot, changes)).decide())
+    for laid in overlays(report):
+        decisions = [pair_decision(report.node, *step) for step in laid.steps]
+        kinds = {report.graph.edges[a, b]["wire"].kind for a, b in map(tuple, laid.edges)}
+        if not any(decision is None or decision.p2p for decision in decisions):
+            assert not kinds & PEERS
+        if any(decision is not None and decision.transport == "SHM" for decision in decisions):
+            assert kinds & HOST
+
+
+def test_what_an_all_reduce_of_1_gib_takes_comes_first() -> None:
+    nvls, *rest = overlays(demo_report("hgx-h100-8"))
+    assert nvls.algorithm is Laid.NVLS
+    assert nvls.chosen == "used for 1 GiB"
+    assert nvls.step(1) == frozenset()
+    assert not list(nvls.marks())
+    assert {laid.algorithm for laid in rest} == {Laid.RING, Laid.TREE}
+    assert {laid.chosen for laid in rest} == {"not used for 1 GiB"}
+
+
+def test_the_narrowest_step_is_marked_where_steps_differ() -> None:
+    report = demo_report("sick-h100-8")
+    ring = next(laid for laid in overlays(report) if laid.algorithm is Laid.RING)
+    gpu3 = report.snapshot.machine.gpus[3].address
+    assert ring.narrow_gbs == 400.0
+    assert ring.narrow
+    assert all(gpu3 in edge for edge in ring.narrow)
+    assert "▲ narrowest 400" in text_of(ring.head(report.graph))
+    assert not any(laid.narrow for laid in overlays(demo_report("hgx-h100-8")))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gputop.app import GpuTop
+from gputop.live.recent import Recent
 from gputop.screens.node.detail import detail_lines
+from gputop.screens.node.gpu_lines import ROOMY, fitting, rows_of, table
 from gputop.screens.node.table import GpuTable
 from gputop.topology.explain.why import explain_gpu
 from gputop.topology.model.record import Gap
@@ -72,3 +76,17 @@ def test_links_at_half_rate_carry_what_the_graph_says() -> None:
         if "payload one way" in text_of(line)
     )
     assert "425 GB/s payload one way" in line
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160, 200])
+async def test_memory_is_in_gib_and_traffic_both_ways_where_there_is_room(width: int) -> None:
+    report = demo_report("hgx-h100-8")
+    rows = rows_of(report.node.snapshot, recent=Recent())
+    heading, first = (text_of(line) for line in table(rows, width)[:2])
+    assert "Mem GiB" in heading
+    assert ("Power W" in heading) == (width >= ROOMY)
+    assert ("68.5/79.6" if width >= 200 else "68/80") in first
+    assert bool(re.search(r"18/18 +↑\d+ +↓\d+", first)) == (width >= ROOMY)
+    assert all(column.title != "60 s" for column in fitting(rows, width))
+    facts = " ".join(text_of(line) for line in detail_lines(rows[0], 200))
+    assert "68.5 GiB used of 79.6 GiB" in " ".join(facts.split())

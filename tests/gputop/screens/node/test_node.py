@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Input
 
 from gputop.app import GpuTop
 from gputop.screens.node.cells import job
 from gputop.screens.node.gpu_lines import fitting, matching, rows_of, table
 from gputop.screens.node.table import GpuTable
+from gputop.terminal.preferences import Preferences
 from gputop.topology.model.machine import NvLink, PciDevice, PciKind
 from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuProcess, GpuUse
@@ -52,7 +54,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     rows = rows_of(demo_report("sick-h100-8").snapshot)
     assert {width_of(line) <= width for line in table(rows, width)} == {True}
     titles = [column.title for column in fitting(rows, width)]
-    assert {"GPU", "Util %", "Mem %"} <= set(titles)
+    assert {"GPU", "Util %", "Mem GiB"} <= set(titles)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,30 @@ async def test_cursor_follows_the_gpu_and_not_the_line() -> None:
         assert selected(app_of(pilot)) == gpu(2).address
 
 
+async def test_an_order_by_utilisation_is_that_of_the_last_minute() -> None:
+    gpus = (gpu(0), gpu(1), gpu(2))
+    busy = ((90, 98, 50), (91, 97, 50), (100, 10, 50))
+    remembered = Preferences()
+    remembered.keep("sort", "utilisation")
+    async with GpuTop(remembered=remembered).run_test(size=(80, 24)) as pilot:
+        for second, values in enumerate(busy):
+            readings = tuple(
+                reading(one, utilization_percent=value)
+                for one, value in zip(gpus, values, strict=True)
+            )
+            report = report_of(gpus, readings)
+            taken = replace(report.snapshot, taken_at=1000.0 + second)
+            await give(pilot, report.follow(taken))
+        table = app_of(pilot).screen.query_one(GpuTable)
+        assert selected(app_of(pilot)) == gpus[0].address, "not the first line of that order"
+        await press(pilot, *"s" * 6)
+        heads = [line.strip(" ›")[:1] for line in text(pilot, "#gpus").splitlines()]
+        assert "by utilisation, 60 s mean" in str(table.border_title)
+        means = [sum(each) / len(each) for each in zip(*busy, strict=True)]
+        assert means[0] > means[1] > means[2]
+        assert [head for head in heads if head.isdigit()] == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_hostile_names_are_plain_text(size: tuple[int, int]) -> None:
     one = gpu(0, name=HOSTILE, vbios=HOSTILE)
@@ -222,6 +248,7 @@ async def test_demos_are_not_offered_beside_real_gpus() -> None:
         assert len(pilot.app.screen_stack) == 1
 
 
+@pytest.mark.usefixtures("every_picture")
 async def test_only_lines_that_changed_are_drawn_again() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         gpus = tuple(gpu(number) for number in range(8))

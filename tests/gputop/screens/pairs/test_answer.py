@@ -35,4 +35,4 @@ async def test_why_there_is_no_p2p_and_what_changes_it_take_two_keys() -> None:
         assert "SYS (the link between NUMA nodes) is beyond PXB, NCCL's default" in because
         assert "NCCL_P2P_LEVEL=SYS → P2P for 24 more pairs" in change
         assert "f try" in change
-        assert "GPU0─sw─CPU0══CPU1─sw─GPU5" in text(pilot, "#answer")
+        assert "GPU0─31.5─sw─63.0─CPU0══CPU1─63.0─sw─31.5─GPU5" in text(pilot, "#answer")

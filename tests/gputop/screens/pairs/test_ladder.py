@@ -12,6 +12,7 @@ from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import DataVerdict, Measurement
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import demo_report, gpu, report_of
+from tests.support.expectation_made import collective
 
 A, B, C = (gpu(number) for number in range(3))
 
@@ -101,6 +102,18 @@ def test_the_self_test_and_other_gpus_prove_nothing() -> None:
     )
     assert states(*others)[4] == (OPEN, "not tested yet")
     assert states(others[0])[4] == (YES, "finishes")
+
+
+def test_an_all_reduce_that_was_measured_is_an_all_reduce_that_ran() -> None:
+    def ran(**facts: Any) -> tuple[str, str]:
+        return states(collective(354.0, device_kind="gpu", **facts))[-1]
+
+    assert ran() == ran(ranks=2) == (YES, "finishes")
+    untested = (OPEN, "not tested yet")
+    assert ran(ranks=[A.address, C.address]) == untested, "of other GPUs"
+    assert ran(verdict=DataVerdict.WRONG_DATA) == untested
+    cpu = collective(354.0, device_kind="cpu")
+    assert states(cpu)[-1] == untested
 
 
 def test_mig_and_refusals_are_reported_with_a_reason() -> None:

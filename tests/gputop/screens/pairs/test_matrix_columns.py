@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gputop.app import GpuTop
+from gputop.topology.explain.pair_summary import pair_summary
+from gputop.topology.flags.what_if.changes import with_changes
+from gputop.topology.model.units import figure
+from gputop.topology.report import Report
+from gputop.widgets.nccl_measures import taken_gbs
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Grid
 from tests.support.app import demo_report, give, picture, press
@@ -58,6 +63,31 @@ async def test_cpus_that_do_not_fit_are_left_out_until_one_scrolls_there() -> No
         assert "56-1" not in row
         await press(pilot, *("right",) * 6)
         assert "56-111,168-223" in picture(pilot)
+
+
+async def test_tall_cells_carry_transport_path_and_rate() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await give(pilot, demo_report("pcie-l40s-8"))
+        await press(pilot, "3")
+        matrix = pilot.app.screen.query_one(PairMatrix)
+        lines = [line[8:62].split() for line in matrix.text().splitlines()]
+        first = next(place for place, line in enumerate(lines) if line[:1] == ["·"])
+        assert lines[first + 1] == ["PIX", "PHB", "PHB", *["SYS"] * 4]
+        assert set(lines[first + 2]) == {"31.5"}
+        assert "path, GB/s" in picture(pilot)
+
+
+def test_what_stands_beneath_a_transport_is_the_rate_of_its_own_way() -> None:
+    made = demo_report("sick-h100-8")
+    addresses = tuple(gpu.address for gpu in made.snapshot.machine.gpus)
+    changes = {"NCCL_P2P_DISABLE": "1"}
+    for tried, words in (({}, {"450", "400"}), (changes, {"63.0", "31.5", "–"})):
+        report = Report(made.node.follow(with_changes(made.snapshot, tried)).decide())
+        found = taken_gbs(report, addresses)
+        assert {value.word for value in found.values()} == words
+        for pair, value in found.items():
+            rate = pair_summary(report.node, *pair).link_gbs
+            assert value.word == figure(rate), pair
 
 
 def test_a_grid_knows_its_whole_columns() -> None:

@@ -12,7 +12,7 @@ from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.quantities import WRITE
 from gputop.topology.model.snapshot import DataVerdict, Measurement
 from gputop.widgets.measure import Value, heats
-from gputop.widgets.measures import measures, visible
+from gputop.widgets.measures import measured_cells, measures, visible
 from gputop.widgets.pair_matrix import PairMatrix
 from tests.support.app import (
     StepFeed,
@@ -88,11 +88,11 @@ def test_share_needs_an_expected_figure() -> None:
     assert found[B, A].word == "–"
 
 
-def test_heat_is_brightest_at_the_best_value() -> None:
+def test_heat_is_for_what_falls_behind() -> None:
     values = {("a", "b"): Value(number=100.0), ("b", "a"): Value(number=10.0)}
-    assert heats(values, less_is_better=False) == {("a", "b"): "heat-5", ("b", "a"): "heat-0"}
-    assert heats(values, less_is_better=True) == {("a", "b"): "heat-0", ("b", "a"): "heat-5"}
-    assert heats({("a", "b"): Value(number=0.0)}, less_is_better=False) == {("a", "b"): "heat-0"}
+    assert heats(values, less_is_better=False) == {("a", "b"): "heat-0", ("b", "a"): "heat-5"}
+    assert heats(values, less_is_better=True) == {("a", "b"): "heat-5", ("b", "a"): "heat-0"}
+    assert heats({("a", "b"): Value(number=0.0)}, less_is_better=False) == {("a", "b"): "heat-5"}
 
 
 def test_heat_is_the_share_of_what_is_healthy_and_of_the_peers() -> None:
@@ -104,10 +104,10 @@ def test_heat_is_the_share_of_what_is_healthy_and_of_the_peers() -> None:
     }
     healthy = {("a", "b"): 390.0, ("b", "a"): 390.0, ("a", "c"): 25.0}
     inks = heats(values, less_is_better=False, healthy=healthy)
-    assert inks["a", "b"] == "heat-5", "97 % of what is healthy, and the best of its peers"
-    assert inks["b", "a"] == "heat-4", "89 % of its peer"
-    assert inks["a", "c"] == "heat-5", "a slower kind of link is not cold for that"
-    assert inks["c", "a"] == "heat-5", "nothing to compare it with but itself"
+    assert inks["a", "b"] == "heat-0", "97 % of what is healthy, and the best of its peers"
+    assert inks["b", "a"] == "heat-1", "89 % of its peer"
+    assert inks["a", "c"] == "heat-0", "a slower kind of link is not hot for that"
+    assert inks["c", "a"] == "heat-0", "nothing to compare it with but itself"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
@@ -299,3 +299,27 @@ async def test_the_pattern_is_reported_beside_every_measure(size: tuple[int, int
         assert "to and from GPU3" not in text(pilot, "#pattern")
         if size[0] > 110:
             assert shown.count("Everything to and from GPU3 is low") == 1
+
+
+def test_a_judged_figure_has_the_ink_of_its_verdict_and_a_sick_one_its_sign() -> None:
+    values = {("a", "b"): Value(number=1.0, ink="warn reverse"), ("b", "a"): Value(number=2.0)}
+    assert heats(values, less_is_better=False)["a", "b"] == "warn reverse"
+    report = demo_report("sick-h100-8")
+    a, b, *_, c = (gpu.address for gpu in report.snapshot.machine.gpus)
+    figures = (
+        Measurement(
+            probe="p2p",
+            quantity=WRITE,
+            value=value,
+            unit="GB/s",
+            src=a,
+            dst=dst,
+            bytes_per_copy=1 << 30,
+        )
+        for value, dst in ((380.0, b), (90.0, c))
+    )
+    report = with_figures(report, *figures)
+    for signs, healthy in ((False, "380"), (True, "380 ✓")):
+        cells = measured_cells(WRITE, signs=signs)(report, (a, b, c))
+        assert (cells[a, b].word, cells[a, b].ink) == (healthy, "heat-0 good")
+        assert (cells[a, c].word, cells[a, c].ink) == ("90.0 ▼", "bad reverse")

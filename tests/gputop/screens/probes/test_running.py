@@ -33,10 +33,13 @@ async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> N
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await show(pilot, demo_report("hgx-h100-8"))
         await select(pilot, "nccl")
-        await press(pilot, "r", "P", "L", "a")
+        await press(pilot, "p")
+        assert not started
+        await select(pilot, "p2p")
+        await press(pilot, "p", "P", "L", "a")
     assert started == [
-        (("nccl",), False, "normal"),
-        (("nccl",), True, "normal"),
+        (("p2p",), False, "normal"),
+        (("p2p",), True, "normal"),
         ((), False, "full"),
     ]
 

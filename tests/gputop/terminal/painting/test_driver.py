@@ -71,6 +71,9 @@ class Told:
     def resize(self, columns: int, rows: int) -> None:
         self.size = (columns, rows)
 
+    def window(self) -> tuple[int, int] | None:
+        return None
+
     def answer(self) -> bool:
         self.asked -= 1
         return self.asked >= 0

@@ -12,6 +12,8 @@ from gputop.app import GpuTop
 from tests.support.app import demo_report, give, press, settle
 from tests.support.painting.judge import Judge, Watched
 
+pytestmark = pytest.mark.usefixtures("every_picture")
+
 
 async def test_every_theme_panel_and_size_looks_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     app = GpuTop()

@@ -50,3 +50,19 @@ def test_work_before_a_timeout_is_told_with_collective_time_and_ranks() -> None:
     )
     (row,) = (row for row in table() if row.id == "long-work")
     assert title(loading, "[rank9]: ProcessGroupNCCL.cpp: Watchdog caught collective") == row.title
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("", ""), True),
+        (("nvmlDev 1", "nvmlDev 0"), False),
+        (("busId 101d0", "busId 101c0"), False),
+        (("pod-b", "pod-a"), False),
+        (("via NET/Socket/0", "via P2P/IPC"), False),
+    ],
+)
+def test_pods_of_one_machine_are_told_from_hosts(change: tuple[str, str], said: bool) -> None:
+    lines = [line.replace(*change) if change[0] else line for line in SHOWN["pods-of-one-host"]]
+    log = read_log([line.encode() for line in lines], signs=known_signs())
+    assert ("pods-of-one-host" in {finding.id for finding in explain(log)}) is said

@@ -11,6 +11,7 @@ from gputop.topology.diagnosis.symptoms.explain import (
     unexplained,
     without_echoes,
 )
+from gputop.topology.hardware.faults.catalogue import groups
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
 from tests.topology.diagnosis.symptoms.log_examples import OTHER_FORMS
@@ -37,7 +38,7 @@ def test_other_versions_say_it_otherwise(ident: str, line: str) -> None:
 
 
 def test_an_echo_needs_rows_that_exist() -> None:
-    known = {row.id for row in table()} | {"broken"}
+    known = {row.id for row in table()} | {group.id for group in groups()} | {"broken"}
     for row in table():
         assert set(row.after) <= known - {row.id}, row.id
 

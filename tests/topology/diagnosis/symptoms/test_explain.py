@@ -3,21 +3,26 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from gputop.topology.diagnosis.symptoms.checks import CHECKS
 from gputop.topology.diagnosis.symptoms.explain import (
+    ECHOES,
     TITLES,
     explain,
     known_signs,
     table,
     unexplained,
 )
+from gputop.topology.diagnosis.symptoms.log import _OF_ROW, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.finding import Finding
 from tests.support.nccl.logs import lines_of, recorded
+from tests.support.whole import whole
 from tests.tables import hold
 from tests.topology.diagnosis.symptoms.shown import SHOWN
 
+UNHEARD = ("explain", "examine")
 A = "node1:11:11 [0] NCCL INFO "
 WARN = "node1:11:11 [0] file.cc:12 NCCL WARN "
 
@@ -72,6 +77,17 @@ def test_a_symptom_is_found_and_proven() -> None:
             assert not unexplained(log)
 
     hold(proven, SHOWN)
+
+
+def test_what_may_be_all_that_is_found_has_a_next_step() -> None:
+    assert set(ECHOES) == set(_OF_ROW)
+
+
+def test_all_that_is_said_of_an_example(snapshot: SnapshotAssertion) -> None:
+    for ident, lines in SHOWN.items():
+        log = read_log([line.encode() for line in lines], signs=known_signs(), outputs=True)
+        said = whole(examine(log, None), without=("log", "overlay", "sources"))
+        assert said == snapshot(name=ident)
 
 
 def test_work_that_ended_before_a_timeout_is_not_blamed() -> None:

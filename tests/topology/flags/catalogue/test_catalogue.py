@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from gputop.topology.flags.catalogue.catalogue import INTERNAL, Flag, catalogue, elsewhere
+from gputop.topology.flags.catalogue.catalogue import (
+    INTERNAL,
+    PROGRAMS,
+    Flag,
+    catalogue,
+    elsewhere,
+    program_of,
+    unknown,
+)
 from gputop.topology.flags.values.values import READERS, ignored, read_value, unread
 from gputop.topology.model.variable_names import NAMES, PREFIXES, listed
 from gputop.topology.model.versions import Library, LibraryName, numbers
 from tests.tables import hold
 
 NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
-GROUPS = {"nccl", "rccl", "rocm", "cuda", "pytorch", "efa"}
+LEAST = dict.fromkeys(("nccl", "rccl", "rocm", "cuda", "pytorch", "efa", *PROGRAMS), 7) | {
+    "gloo": 5
+}
 FLAGS = catalogue().flags
 
 
 def test_it_is_large_and_covers_every_group() -> None:
     assert len(FLAGS) >= 150
-    assert {flag.group for flag in FLAGS} == GROUPS
-    for group in GROUPS:
-        assert sum(flag.group == group for flag in FLAGS) >= 8, group
+    counts = Counter(flag.group for flag in FLAGS)
+    assert counts.keys() == LEAST.keys()
+    assert {group for group, least in LEAST.items() if counts[group] < least} == set()
+    assert sum(counts[group] for group in PROGRAMS) >= 120
 
 
 def test_no_name_is_there_twice() -> None:
@@ -224,3 +237,72 @@ def test_a_name_that_nothing_reads_leads_to_the_right_one() -> None:
     for wrong in ("PYTORCH_TUNABLE_OPS", "PYTORCH_TUNABLEOPS_ENABLED"):
         assert catalogue().flag(wrong) is None
         assert catalogue().closest(wrong) == ("PYTORCH_TUNABLEOP_ENABLED",)
+
+
+OF_PROGRAMS = [flag for flag in FLAGS if flag.program]
+
+
+def _a_name_leads_to_its_own_program(flag: Flag) -> None:
+    for name in flag.names:
+        assert program_of(name) is flag.program
+        for typed in (name[:-1], name.lower(), f"{name}S", name[0] + name[2:]):
+            for near in catalogue().closest(typed):
+                assert program_of(near) in (flag.program, program_of(typed)), (typed, near)
+
+
+def test_no_name_of_one_program_is_taken_for_one_of_another() -> None:
+    hold(_a_name_leads_to_its_own_program, OF_PROGRAMS, lambda flag: flag.name)
+    for flag in FLAGS[::9]:
+        _, _, rest = flag.name.partition("_")
+        for start in ("GLOO", "UCX", "MC", "FOO"):
+            near = catalogue().closest(f"{start}_{rest}")
+            assert all(one.split("_")[0] in (start, "PRTE") for one in near), (start, rest, near)
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "read"),
+    [
+        ("UCX_TSL", "those that UCX reads, not described here; UCX_TLS is", True),
+        ("VLLM_USE_V1", "those that vLLM reads, not described here", True),
+        ("gloo_socket_ifname", "Gloo reads, not described here; GLOO_SOCKET_IFNAME is", True),
+        ("MC_TCP_BIND_ADDRESS", "read by Mooncake, not by the library itself", True),
+        ("NCCL_SOCKET_IFNAM", "NCCL_SOCKET_IFNAME is", False),
+    ],
+)
+def test_an_unknown_name_is_said_to_be_its_programs(name: str, why: str, read: bool) -> None:
+    assert why in unknown(name).why
+    assert unknown(name).read == read
+
+
+def test_a_name_without_the_librarys_beginning_leads_to_it() -> None:
+    assert catalogue().without_prefix("SOCKET_IFNAME") == ("NCCL_SOCKET_IFNAME",)
+    assert catalogue().without_prefix("FOO_SOCKET_IFNAME") == ()
+    assert catalogue().without_prefix("TP_SOCKET_IFNAME") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fatal", "ignored_", "why"),
+    [
+        # As UCX 1.13.1 and 1.22.0 answer: "Invalid value for PROTO_ENABLE: 'maybe'".
+        ("UCX_PROTO_ENABLE", "maybe", True, False, "UCX stops over it"),
+        ("UCX_PROTO_ENABLE", "true", True, False, "UCX stops over it"),
+        ("UCX_PROTO_ENABLE", "Y", False, False, ""),
+        ("UCX_RNDV_SCHEME", "get", True, False, "UCX stops over it"),
+        ("UCX_RNDV_SCHEME", "GET_ZCOPY", False, False, ""),
+        ("UCX_TLS", "TCP", True, False, "none of its words is known"),
+        ("UCX_TLS", "", True, False, "the list is empty"),
+        ("UCX_TLS", "tcp,foo", False, False, "left out: foo"),
+        ("UCX_TLS", "^foo", False, False, "left out: foo"),
+        ("GLOO_DEVICE_TRANSPORT", "tcp", True, False, "Gloo stops over it"),
+        ("NIXL_LOG_LEVEL", "loud", False, False, "it means WARN"),
+        ("VLLM_KV_CACHE_LAYOUT", "HDN", False, True, "not one of NHD HND"),
+    ],
+)
+def test_values_of_other_programs_are_read_as_they_read_them(
+    name: str, value: str, fatal: bool, ignored_: bool, why: str
+) -> None:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    reading = read_value(flag, value, NCCL)
+    assert (reading.fatal, reading.ignored) == (fatal, ignored_)
+    assert why in reading.why

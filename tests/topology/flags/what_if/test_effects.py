@@ -19,7 +19,7 @@ from gputop.topology.flags.what_if.in_words import (
     order_in_words,
     pairs_in_words,
 )
-from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.study import Study, versions_named
 from gputop.topology.flags.what_if.wording import no_effect, sections
 from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.nccl.decide.summary import duration
@@ -317,3 +317,21 @@ NODE = Study(DemoFeed("pcie-l40s-8", version="0").at(0))
 def test_a_name_that_nothing_reads_changes_nothing() -> None:
     after = NODE.predict({"NCCL_P2P_DISABLED": "1", "NCCL_NO_SUCH_FLAG": "1"})
     assert effect_of(NODE.baseline(), after).nothing
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("2.30", ("2.30.7",)),
+        ("NCCL 2.3", ("2.32.3", "2.31.2", "2.30.7")),
+        ("nccl=2.27.7", ("2.27.7",)),
+        ("v2.27.4", ("2.27.4",)),
+        ("2.28.9", ()),
+        ("NCCL_ALGO", ()),
+        ("0-5", ()),
+        ("41003", ()),
+    ],
+)
+def test_a_version_is_found_by_how_it_begins(typed: str, found: tuple[str, ...]) -> None:
+    library = Library(name=LibraryName.NCCL, version="2.28.9")
+    assert versions_named(library, typed) == found

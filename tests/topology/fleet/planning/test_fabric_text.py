@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.topology.fleet.planning import fabric_text
 from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.fleet.planning.fabric_text import fabric_from, fabric_guessed
 
@@ -89,7 +90,7 @@ def test_plain_lines_are_read_with_switches_above() -> None:
         ("SwitchName=a Nodes=g1\nSwitchName=b Nodes=g1\n", "two switches, a and b"),
         ("SwitchName=a Nodes=g1\nSwitchName=b Switches=a\nSwitchName=a Switches=b\n", "circle"),
         ("SwitchName=a Nodes=g1\nSwitchName=b Switches=a\nSwitchName=c Switches=a\n", "below two"),
-        ("- topology: x\n\ttree:\n", "tabulators"),
+        ("- topology: x\n\ttree:\n", "by tabs"),
         ("a: g[1-99999999999]\n", "line 1"),
         ("leaf1: $(reboot)\n", "line 1"),
     ],
@@ -107,3 +108,17 @@ def test_leaves_are_guessed_only_as_an_assumption() -> None:
     assert leaves(runs) == {"run1": 4, "run2": 4, "run3": 2}
     with pytest.raises(ValueError, match="names/32"):
         fabric_guessed(["g1", "g2"])
+
+
+@pytest.mark.parametrize("text", [CONF, BLOCKS, YAML, LINES])
+def test_all_lines_together_have_a_limit_of_names(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fabric_text, "MOST_NAMES", 5)
+    with pytest.raises(ValueError, match="more than 5 names, the limit of one file"):
+        fabric_from(text, "network")
+
+
+def test_a_switch_that_many_lines_name_has_each_node_once() -> None:
+    fabric = fabric_from("SwitchName=s0 Nodes=g[1-8]\n" * 500, "topology.conf")
+    assert leaves(fabric) == {"s0": 8}

@@ -94,3 +94,14 @@ def test_the_main_group_is_the_healthy_one() -> None:
     assert main_group([10.0] * 40 + [20.0] * 60)[0] == 20.0
     assert main_group([10.0] * 60 + [20.0] * 40)[0] == 20.0
     assert main_group([19.0, 20.0, 21.0])[0] == 20.0
+
+
+def test_a_figure_is_bad_from_six_deviations_on() -> None:
+    """With a median of 100 and deviations of 3, by figures that lie evenly around it."""
+    sound = [100 + 3 * 0.6745 * step / 10 for step in range(-20, 21)]
+    for value, bad in ((84.5, False), (83.0, False), (81.0, True), (79.5, True)):
+        pairs = [look(f"a{n}", f"b{n}", gbs) for n, gbs in enumerate((*sound, value))]
+        found = judge(pairs, NOWHERE)
+        assert [judged.look.hosts for judged in found.looks if judged.bad] == (
+            [(f"a{len(sound)}", f"b{len(sound)}")] if bad else []
+        ), value

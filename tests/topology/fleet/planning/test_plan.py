@@ -60,6 +60,7 @@ def test_a_flapping_link_that_was_seen_once_is_looked_at_until_it_is_proven() ->
         planned = plan(wish, looks)
     (culprit,) = planned.culprits
     assert fault.named_by(culprit)
+    assert culprit.hosts not in {(one.host,) for one in planned.found.suspects}, "it is accused"
 
 
 def test_noise_alone_ends_clear() -> None:
@@ -99,6 +100,7 @@ def test_a_dead_node_is_named_and_its_partners_are_not() -> None:
         ]
         planned = plan(wish, looks)
     assert [culprit.said for culprit in planned.culprits] == [f"node {dead}"]
+    assert dead not in {one.host for one in planned.found.suspects}, "it is accused"
 
 
 def test_a_pair_whose_ends_are_well_with_others_is_a_path() -> None:

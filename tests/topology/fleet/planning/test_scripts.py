@@ -13,6 +13,8 @@ from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
 from gputop.topology.model.copied import RefusedError
 from tests.support.hostile_names import HARMLESS, HOSTILE
 
+UNHEARD = ("run",)
+
 HOSTS = ("g1", "g2", "g3", "g4")
 SRUN = """#!/bin/bash
 printf '%s\\n' "$*" >> "$LOG"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.fleet.planning.looks import FINISHED, LATE, NetFlow, NetLook
-from gputop.topology.fleet.planning.sets import SetRound, next_sets
+from gputop.topology.fleet.planning.sets import SetRound, _split, next_sets
 
 HOSTS = [f"g{number:03}" for number in range(100)]
 
@@ -55,3 +55,19 @@ def test_a_set_that_hangs_is_bad() -> None:
     looks = [NetLook(hosts=one, status=FINISHED, round=1, results=(flow,)) for one in sets[1:]]
     looks.append(NetLook(hosts=sets[0], status=LATE, round=1))
     assert set(next_sets(looks, HOSTS).candidates) == set(sets[0])
+
+
+def test_candidates_are_parted_into_sets_of_one_size() -> None:
+    for candidates, fillers, size, sets, left in (
+        ("", "xyz", 2, [], "xyz"),
+        ("a", "", 2, [], ""),
+        ("a", "x", 2, ["ax"], ""),
+        ("a", "xyz", 2, ["ax"], "yz"),
+        ("ab", "x", 2, ["ax"], ""),
+        ("ab", "xy", 2, ["ax", "by"], ""),
+        ("abcd", "xyz", 4, ["abxy"], "z"),
+        ("abcd", "", 4, [], ""),
+        ("abcd", "wxyz", 4, ["acwx", "bdyz"], ""),
+    ):
+        found, rest = _split(list(candidates), list(fillers), size)
+        assert (["".join(one) for one in found], "".join(rest)) == (sets, left), (candidates, size)

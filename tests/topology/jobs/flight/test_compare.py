@@ -9,7 +9,7 @@ import pytest
 
 from gputop.topology.jobs.flight.comparing import compare, own_frame
 from gputop.topology.jobs.flight.dump import Dump, DumpError, looks_like, parse
-from gputop.topology.jobs.flight.files import expected, named, read
+from gputop.topology.jobs.flight.files import age, expected, named, read
 
 REAL = Path(__file__).parent / "order.rank_0"
 """As PyTorch 2.11 with NCCL 2.28.9 wrote it on a GPU: rank 0 of 2 waits in an all-reduce."""
@@ -176,7 +176,7 @@ def test_files_are_found_by_content_and_links_pipes_and_old_ones_are_not_read(
     (tmp_path / "notes.txt").write_text("nothing")
     (tmp_path / "link_1").symlink_to(good)
     assert looks_like(good.read_bytes())
-    assert named([str(tmp_path), "node.json"]) == ((str(good),), ("node.json",))
+    assert named([str(tmp_path), "node.json"]) == ((str(good),), ("node.json",), ())
     found = read([str(good), str(tmp_path / "link_1"), str(tmp_path / "absent_2")])
     assert [dump.rank for dump in found.dumps] == [0]
     assert [path for path, _ in found.refused] == [str(tmp_path / "link_1")]
@@ -199,3 +199,19 @@ def test_long_names_of_groups_are_cut() -> None:
     ranks = {"g" * 999: {"ranks": [0]}}
     dump = parse(pickle.dumps({"version": "2.10", "pg_config": ranks, "entries": []}, 2), "d_0")
     assert [len(name) for name, _ in dump.ranks] == [300]
+
+
+def test_the_age_of_the_newest_dump() -> None:
+    def made(*written: float | None) -> list[Dump]:
+        return [Dump(rank=0, origin="d", written_at=when) for when in written]
+
+    for written, now, said in (
+        ((), 1000.0, None),
+        ((None,), 1000.0, None),
+        ((100.0,), None, None),
+        ((100.0,), 160.0, None),
+        ((100.0,), 161.0, "1 min"),
+        ((40.0, 100.0, None), 160.0, None),
+        ((100.0,), 50.0, None),
+    ):
+        assert age(made(*written), now) == said, (written, now)

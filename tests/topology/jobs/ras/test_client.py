@@ -18,6 +18,7 @@ from gputop.topology.sources.files.tree import FolderTree, live_tree
 from tests.topology.jobs.ras.service import Handler, document, missing, rank, serving, speaking
 from tests.topology.jobs.ras.test_text import BEHIND, HEALTHY
 
+UNHEARD = ("*",)
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid inode\n"
 LINE = (
     "   {}: 0100007F:{:04X} 0100007F:{:04X} {} 00000000:00000000 00:00000000 00000000 1000 0 {} 1\n"

@@ -6,16 +6,18 @@ import msgspec
 import pytest
 
 from gputop.topology.logs.comparing.compare import compare
+from gputop.topology.logs.comparing.compare_graphs import ring_items
 from gputop.topology.logs.comparing.overlay import (
     Rebuilt,
     architecture,
     capability,
     count_of,
-    hosts_of,
     lanes,
     lay,
     rebuild,
+    snapshot_of,
 )
+from gputop.topology.logs.comparing.placing import hosts_of
 from gputop.topology.logs.reading.read import read_file, read_log
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.logs.report.settings import settings_from
@@ -38,8 +40,6 @@ def h200(name: str = "default") -> LogReport:
 def predicted(log: LogReport, **changes: str) -> Prediction:
     built = rebuild(log)
     assert isinstance(built, Rebuilt)
-    from gputop.topology.logs.comparing.overlay import snapshot_of
-
     values = {**settings_from(log), **changes}
     return predict(snapshot_of(built), Settings(values), library="nccl-2.28.9")
 
@@ -58,6 +58,7 @@ def test_a_log_alone_is_predicted_and_agrees(name: str) -> None:
     assert msgspec.json.encode(overlay)
 
 
+@pytest.mark.beside
 def test_emulated_logs_agree_with_their_own_prediction() -> None:
     """The tuning table is that of the real device, sm 90; the rest follows the file."""
     compared = 0
@@ -75,6 +76,7 @@ def test_emulated_logs_agree_with_their_own_prediction() -> None:
 
 
 @pytest.mark.skipif(not TOPOLOGY.exists(), reason="needs shared/captures")
+@pytest.mark.beside
 def test_the_machine_s_own_topology_agrees_too() -> None:
     snapshot = load.load([str(TOPOLOGY)]).snapshot
     overlay = lay(h200(), snapshot)
@@ -136,6 +138,12 @@ def test_ranks_are_matched_by_address_not_by_number() -> None:
     agreement = compare(log, predicted(h200()))
     assert agreement.ranks == {"0": 3, "1": 2, "2": 1, "3": 0}
     assert all(pair.agrees is not False for pair in agreement.pairs)
+    built = rebuild(h200())
+    assert isinstance(built, Rebuilt)
+    # The node's own GPUs, by the ranks that the job gave them.
+    followed = lay(log, snapshot_of(built)).agreement
+    assert followed.ranks == {str(rank): rank for rank in range(4)}
+    assert not followed.differing
 
 
 def test_other_hosts_are_outside() -> None:
@@ -162,7 +170,8 @@ def test_what_cannot_be_compared_says_why() -> None:
     empty = lay(read_log([b"nothing"]), None)
     assert not empty.agreement.comparable
     assert "no communicator" in empty.agreement.sentence
-    bare = [line for line in lines_of("h200-default") if b"System" not in line]
+    words = (b"System", b" via ")
+    bare = [line for line in lines_of("h200-default") if not any(word in line for word in words)]
     assert "System block" in str(lay(read_log(bare), None).agreement.why_not)
     other = NodeSnapshot(taken_at=0.0)
     assert "not those of this node" in str(lay(h200(), other).agreement.why_not)
@@ -171,7 +180,7 @@ def test_what_cannot_be_compared_says_why() -> None:
 def test_hosts_are_counted_only_where_known() -> None:
     comm = h200().main
     assert comm is not None
-    assert hosts_of(comm) == 1
+    assert hosts_of(comm, {}) == 1
 
 
 def test_bandwidths_turn_back_into_links() -> None:
@@ -213,7 +222,7 @@ def test_two_hosts_are_predicted_as_two() -> None:
     comm = log.main
     assert comm is not None
     assert comm.hosts == ("vm", "vn")
-    assert hosts_of(comm) == 2
+    assert hosts_of(comm, {}) == 2
     agreement = lay(log, None).agreement
     assert agreement.outside == (4, 5, 6, 7)
     assert not agreement.skipped
@@ -228,3 +237,20 @@ def test_amd_s_classes_of_2_31_turn_back_into_families() -> None:
     assert isinstance(built, Rebuilt)
     families = {cpu.get("familyid") for cpu in built.element.children if cpu.tag == "cpu"}
     assert families == {"25"}
+
+
+@pytest.mark.parametrize("gpus", [4, 8, 16, 72])
+def test_rings_that_are_cut_say_how_many_more_there_are(gpus: int) -> None:
+    """A page shows 200 characters of what is compared."""
+    comm = h200().main
+    assert comm is not None
+    ring = comm.rings[0]
+    orders = [(0, *range(turn, gpus), *range(1, turn)) for turn in range(1, min(gpus, 12) + 1)]
+    rings = tuple(msgspec.structs.replace(ring, order=order) for order in orders)
+    several = msgspec.structs.replace(comm, rings=rings)
+    (item,) = ring_items(several, predicted(h200()), {rank: rank for rank in range(gpus)})
+    shown, _, more = item.logged.partition(" and ")
+    left = len(set(orders)) - len(shown.split("; "))
+    assert more == (f"{left} more" if left else "")
+    assert (left > 0) is (gpus > 8)
+    assert len(item.logged) < 200

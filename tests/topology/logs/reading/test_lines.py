@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 
 import pytest
 
+from gputop.topology.jobs.saved import in_sections
 from gputop.topology.logs.reading import lines
 from gputop.topology.logs.reading.read import read_log
+from tests.support.places import RECORDINGS
 
 HEAD_LINE = b"node:12:34 [0] misc/socket.cc:50 NCCL WARN socketTryAccept: Accept failed: Too many\n"
 
@@ -66,3 +69,38 @@ def test_a_log_is_read_however_its_lines_are_written(written: bytes, packed: boo
 def test_long_lines_do_not_take_the_square_of_their_length(line: bytes) -> None:
     log = read_log(io.BytesIO(line * 300))
     assert log.lines == 300
+
+
+@pytest.mark.parametrize(("ranks", "end"), [(10_000, b""), (300, b"\n"), (300, HEAD_LINE)])
+def test_an_answer_of_ras_in_one_line_is_read_whole(ranks: int, end: bytes) -> None:
+    """A recorded one of two ranks, with as many as a large job has."""
+    recorded = json.loads((RECORDINGS / "ras" / "behind.json").read_text())
+    told = recorded["communicators"][0]
+    told["size"] = ranks
+    told["ranks"] = [{**told["ranks"][rank % 2], "rank": rank} for rank in range(ranks)]
+    written = json.dumps(recorded).encode()
+    assert lines.LONGEST_LINE < len(written) < lines.LONGEST_DOCUMENT
+    log = read_log(io.BytesIO(written + (b"\n" + end if end else b"")), outputs=True)
+    assert log.pasted is not None
+    (answer,) = in_sections("log", log.pasted.sections).answers
+    assert answer.first == 1
+    assert [len(one.ranks) for one in answer.answer.communicators] == [ranks]
+    assert log.library_lines == (end == HEAD_LINE)
+    assert not log.more
+
+
+def test_longer_lines_are_cut_and_counted() -> None:
+    wrapped = b'{"log": "' + HEAD_LINE[:-1] + b"x" * lines.LONGEST_LINE + b'"}\n'
+    log = read_log(io.BytesIO(wrapped + b"{" * (lines.LONGEST_DOCUMENT + 1)), outputs=True)
+    assert log.more == {"ends of long lines": 2}
+    assert log.lines == 2
+
+
+def test_single_lines_are_read_by_the_piece() -> None:
+    given = [b"line %d" % number for number in range(1000)]
+    (batch,) = lines.LineReader(given).batches()
+    assert batch == given
+    large = [b"x" * 1000] * 3000
+    batches = list(lines.LineReader(large).batches())
+    assert len(batches) < 6
+    assert [line for batch in batches for line in batch] == large

@@ -42,6 +42,7 @@ def all_logs() -> list[Path]:
     return sorted(captured) or recorded()
 
 
+@pytest.mark.beside
 def test_every_captured_log_is_read_whole() -> None:
     for path in all_logs():
         data = path.read_bytes()
@@ -57,6 +58,7 @@ def test_every_captured_log_is_read_whole() -> None:
             assert log.kinds.get(kind, 0) == seen, (path.name, kind)
 
 
+@pytest.mark.beside
 def test_emulated_logs_hold_what_nccl_decided() -> None:
     for case, path in cases():
         log = read_file(path)

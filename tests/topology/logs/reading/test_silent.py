@@ -29,13 +29,13 @@ def test_lines_are_counted_all_the_same() -> None:
         (b"RuntimeError: NCCL error: unhandled cuda error", "notes"),
         (b"Last error:\nsomething happened", "notes"),
         (b"node:1:2 [0] NCCL WARN Duplicate GPU detected", "notes"),
-        (b"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", "notes"),
+        (b"nvidia-container-cli: initialization error: nvml error", "suspects"),
         (b"export NCCL_P2P_DISABLE=1", "environment"),
         (b'  "NCCL_IB_DISABLE": "1",', "environment"),
         (b"NCCL version 2.20.5+cuda12.4", "versions"),
         (b"torch: a fatal thing, FATAL", "suspects"),
     ],
-    ids=["torch", "last", "warn", "xid", "setting", "json", "version", "suspect"],
+    ids=["torch", "last", "warn", "nvml", "setting", "json", "version", "suspect"],
 )
 @pytest.mark.parametrize("place", [60, 2000, 3999])
 def test_one_line_among_them_is_found(line: bytes, kept: str, place: int) -> None:

@@ -14,6 +14,8 @@ from gputop.topology.logs.report.report import LogReport
 from gputop.topology.recorded.literals import literals
 from gputop.topology.recorded.sought import Vocabulary
 
+UNHEARD = ("literals",)
+
 WARNING = "Cuda failure 'invalid device ordinal'"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.nccl.decide.predict import NoGpusError, predict
+from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.settings import Settings, strtoll
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from tests.topology.nccl.made import (
@@ -155,9 +156,32 @@ def test_broadcom_levels_of_one_chip_are_one_switch() -> None:
 
 def test_visible_devices_make_the_communicator() -> None:
     found = decide(NVSWITCH, {"CUDA_VISIBLE_DEVICES": "2,0"})
-    assert {pair.src_bus_id for pair in found.pairs} == {"0000:02:00.0", "0000:04:00.0"}
+    assert ranked(found) == ["0000:04:00.0", "0000:02:00.0"]
     with pytest.raises(NoGpusError):
         decide(NVSWITCH, {"CUDA_VISIBLE_DEVICES": ""})
+
+
+def ranked(found: Prediction) -> list[str]:
+    """PCI addresses by rank."""
+    return [address for _, address in sorted({(p.src, p.src_bus_id) for p in found.pairs})]
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2), (2, 0, 3)])
+def test_the_order_in_which_gpus_are_named_is_that_of_their_ranks(order: tuple[int, ...]) -> None:
+    addresses = [f"0000:{bus:02x}:00.0" for bus in (2, 3, 4, 5)]
+    wanted = [addresses[place] for place in order]
+    listed = decide(NVSWITCH, {"CUDA_VISIBLE_DEVICES": ",".join(map(str, order))})
+    named = decide(NVSWITCH, gpus=wanted)
+    assert ranked(listed) == ranked(named) == wanted
+    # What ranks read is put together in their order, so that rings of ranks look alike.
+    plain = decide(NVSWITCH, gpus=sorted(wanted))
+    assert plain.graphs.ring is not None
+    assert listed.graphs == plain.graphs == named.graphs
+    # Versions before 2.22 read the GPUs in the order of the file.
+    old = decide(NVSWITCH, gpus=wanted, library="nccl-2.21.5").graphs.ring
+    assert old is not None
+    assert ranked(decide(NVSWITCH, gpus=wanted, library="nccl-2.21.5")) == wanted
+    assert old.orders != plain.graphs.ring.orders
 
 
 def test_gpus_without_a_rank_take_no_part() -> None:

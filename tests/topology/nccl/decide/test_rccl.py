@@ -183,15 +183,17 @@ def test_a_version_that_knows_the_gpu_is_assumed() -> None:
         ({"HIP_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "5,6"}, (1,)),
         ({"ROCR_VISIBLE_DEVICES": "4,5,6,7", "HIP_VISIBLE_DEVICES": "1,2"}, (5, 6)),
         ({"ROCR_VISIBLE_DEVICES": "2,3"}, (2, 3)),
+        ({"HIP_VISIBLE_DEVICES": "6,1"}, (6, 1)),
+        ({"ROCR_VISIBLE_DEVICES": "7,3,5", "HIP_VISIBLE_DEVICES": "2,0"}, (5, 7)),
     ],
 )
 def test_visible_devices_in_two_layers(env: dict[str, str], left: tuple[int, ...]) -> None:
     shown = DemoFeed("mi300x-8").at(0)
     addresses = sorted(gpu.address for gpu in shown.machine.gpus)
     found = predict(shown, Settings(env))
-    here = {pair.src_bus_id for pair in found.pairs}
+    ranked = sorted({(pair.src, pair.src_bus_id) for pair in found.pairs})
     if len(left) > 1:
-        assert here == {addresses[index] for index in left}
+        assert [address for _, address in ranked] == [addresses[index] for index in left]
     assert found.ranks == len(left)
 
 

@@ -233,7 +233,7 @@ def cases() -> list[dict[str, Any]]:
 def test_rings(cases: list[dict[str, Any]]) -> None:
     for number, case in enumerate(cases):
         version, _ = version_for(case["version"])
-        made = rings(nodes_of(case), version, spread_of(case).of_rings())
+        made = rings(nodes_of(case), version, spread_of(case))
         found = {}
         for ring in made:
             order = [rank for stop in ring.stops for rank in stop.ranks]
@@ -249,7 +249,7 @@ def test_rings(cases: list[dict[str, Any]]) -> None:
 def test_trees(cases: list[dict[str, Any]]) -> None:
     for number, case in enumerate(cases):
         nodes, spread = nodes_of(case), spread_of(case)
-        made = trees(nodes, (spread.of_trees(0), spread.of_trees(1)))
+        made = trees(nodes, spread)
         wanted = case["expected"]["tree"]
         seen: list[int] = []
         for tree in made:
@@ -327,12 +327,29 @@ KIND = {
 
 
 def test_channels_are_doubled_then_copied() -> None:
-    assert Spread(2, 8, 8).of_rings() == [(0, 2, 4, 6), (1, 3, 5, 7)]
-    assert Spread(2, 8, 8).of_trees(0) == [(0, 4), (1, 5)]
-    assert Spread(2, 8, 8).of_trees(1) == [(2, 6), (3, 7)]
+    assert Spread(2, 8, 8).of_rings() == {(0, 0): (0, 2, 4, 6), (1, 1): (1, 3, 5, 7)}
+    assert Spread(2, 8, 8).of_trees(0) == {(0, 0): (0, 4), (1, 1): (1, 5)}
+    assert Spread(2, 8, 8).of_trees(1) == {(0, 0): (2, 6), (1, 1): (3, 7)}
     # NCCL_MAX_NCHANNELS=3 and NCCL_MIN_NCHANNELS=5: the first three are copied.
-    assert Spread(2, 5, 3).of_rings() == [(0, 2, 3), (1, 4)]
-    assert Spread(2, 5, 3).of_trees(1) == [(2,), ()]
+    found = Spread(2, 5, 3).of_rings()
+    assert found == {(0, 0): (0, 2), (1, 1): (1,), (0, 1): (3,), (1, 0): (4,)}
+    assert Spread(2, 5, 3).of_trees(1) == {(0, 0): (2,)}
+
+
+def test_a_copied_channel_takes_the_nics_of_its_own_number() -> None:
+    """graph/search.cc:ncclTopoGetNetDev takes the channel modulo the searched channels."""
+    env = {"NCCL_MAX_NCHANNELS": "1", "NCCL_MIN_NCHANNELS": "6"}
+    made = over(2, FOUR, env)
+    assert made.graphs.ring is not None
+    first = made.graphs.ring.orders[0]
+    for ring in made.rings:
+        assert {stop.ranks[0] for stop in ring.stops} == {first[0], 4 + first[0]}
+    nics = {at: ring.stops[0].sends.nic for ring in made.rings for at in ring.channels}
+    assert [nics[at] for at in range(6)] == [f"mlx5_{at % 4}" for at in range(6)]
+    (tips,) = {tree.places[0].down[0].rank for tree in made.trees}
+    assert tips == first[0]
+    assert [tree.places[0].down[0].nic for tree in made.trees] == [*nics.values()]
+    assert [rail.ring_channels for rail in made.rails] == [(0, 4), (1, 5), (2,), (3,)]
 
 
 # The double binary tree, against NCCL's own for 2 to 64 nodes.

@@ -66,8 +66,16 @@ def test_unknown_names(missing: tuple[int, str], said: str) -> None:
 
 
 def test_the_adapter_of_a_live_node_goes_with_its_interfaces() -> None:
-    machine = without_nics(H100, frozenset({"mlx5_3"})).machine
+    machine = without_nics(H100, frozenset({"mlx5_3"}), fuses=True).machine
     assert [one.name for one in H100.machine.rdma if one not in machine.rdma] == ["mlx5_3"]
     found = over(2, H100, missing=((0, "mlx5_3"),))
     assert found.change is not None
     assert found.change.ring_channels == (8, 7)
+
+
+def test_the_numbers_of_the_others_close_up_in_a_topology_file() -> None:
+    topology = without_nics(FOUR, frozenset({"mlx5_1"}), fuses=True).machine.nccl_topology
+    assert topology is not None
+    nets = {net.get("name"): net.get("dev") for net in topology.walk("net")}
+    assert nets == {"mlx5_0": "0", "mlx5_2": "1", "mlx5_3": "2"}
+    assert all(nic.children for nic in topology.walk("nic"))

@@ -37,6 +37,21 @@ def test_all_of_an_mi300x_node_is_known_and_parts_of_it_are_not() -> None:
     assert model_step(off).answer == "not asked"
 
 
+@pytest.mark.parametrize("library", ["rccl-2.21.5", "rccl-2.27.7", "rccl-2.30.4"])
+@pytest.mark.parametrize("gpus", [6, 8])
+def test_two_rings_are_the_most_only_where_rccl_looks_for_a_model(library: str, gpus: int) -> None:
+    """graph/search.cc:ncclTopoCompute caps what parseRome4P2H marked, which it asks for no more."""
+    some = {"HIP_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))}
+    off = {**some, "RCCL_MODEL_MATCHING_DISABLE": "1"}
+    given = {**some, "NCCL_RINGS": "unreadable"}
+    shown = DemoFeed("mi300x-8").at(0)
+    rings = [
+        predict(shown, Settings(env), library=library).graphs.ring for env in (some, off, given)
+    ]
+    channels = [ring.channels for ring in rings if ring is not None and ring.model is None]
+    assert channels == {6: [2, 8, 8], 8: [12, 12]}[gpus]
+
+
 @pytest.mark.parametrize(
     ("library", "answer", "channels"),
     [("rccl-2.21.5", "no", 16), ("rccl-2.27.7", "yes: rome_model_81", 64),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.measuring.selection import select
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.hardware.specs import sku_for, skus
@@ -47,6 +48,15 @@ def test_the_gpus_are_seen_and_predicted_with_what_is_assumed(tmp_path: Path, gp
     assert "the topology file tells the places of GPUs alone" in said
     assert ("NVLinks were not read: none are assumed" in said) is not bool(gpu)
     assert ("NVLinks were not read: 12 to NVSwitches" in said) is bool(gpu)
+
+
+@pytest.mark.parametrize(("named", "ranked"), [("0,1", (0, 1)), ("3,0", (3, 0)), ("2", (2,))])
+def test_gpus_are_named_by_rank(tmp_path: Path, named: str, ranked: tuple[int, ...]) -> None:
+    node = snapshot(tmp_path, A100)
+    addresses = sorted(gpu.address for gpu in node.machine.gpus)
+    chosen = select(named, node.machine, bare="rank")
+    assert chosen == tuple(addresses[place] for place in ranked)
+    assert predict(node, gpus=chosen).ranks == len(ranked)
 
 
 @pytest.mark.parametrize("name", [None, "GA100 [A100 SXM4 80GB]"])

@@ -248,7 +248,7 @@ def test_a_folder_merges_and_uses_one_topology(tmp_path: Path) -> None:
     shutil.copy(TOPOLOGIES / "one_no_nvlink.xml", tmp_path / "c.xml")
     loaded = load([str(tmp_path)])
     assert loaded.snapshot.source == ("nvml.json", "sysfs.tar.gz", "b.xml")
-    assert loaded.skipped == (("c.xml", "a second topology XML; b.xml is the one used"),)
+    assert loaded.skipped == (("c.xml", "a second topology; b.xml has the one used"),)
     machine = loaded.snapshot.machine
     assert machine.nccl_topology == machine_of(TOPOLOGIES / "real.xml").nccl_topology
     assert len(machine.gpus) == 4

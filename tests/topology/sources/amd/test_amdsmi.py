@@ -217,10 +217,21 @@ def test_parts_of_a_package_name_their_parent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cap", "watts"), [(750_000_000, 750.0), (750, 750.0), (0, None), ("N/A", None)]
+    ("version", "cap", "watts"),
+    [
+        (24, 750_000_000, 750.0),
+        (24, 750, 750.0),
+        (25, 750_000_000, 750.0),
+        (25, 750, None),
+        (25, 750_000, None),
+        (25, 750_000_000_000, None),
+        (25, 0, None),
+        (25, "N/A", None),
+    ],
 )
-def test_power_caps_are_watts_in_every_version(cap: Any, watts: float | None) -> None:
+def test_power_caps_are_watts_in_every_version(version: int, cap: Any, watts: float | None) -> None:
     binding = fake.Binding("6")
+    binding.raw["system"]["amdsmi_get_lib_version"]["major"] = version
     binding.raw["devices"][0]["amdsmi_get_power_cap_info"]["power_cap"] = cap
     gpu = parse_machine.parse(asked(binding)).gpus[0]
     assert gpu.power_limit_watts == watts

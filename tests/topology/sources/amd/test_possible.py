@@ -43,6 +43,44 @@ def test_an_impossible_answer_of_a_gpu_is_a_gap(key: str, answer: Any, field: st
     assert gpu.why(field) in WHY
 
 
+@pytest.mark.parametrize(
+    ("key", "answer", "field"),
+    [
+        ("amdsmi_get_gpu_device_uuid", "M", "uuid"),
+        ("amdsmi_get_gpu_device_uuid", "\x7f" * 38, "uuid"),
+        ("amdsmi_get_gpu_memory_total(VRAM)", 206_141_652_992 // 1000, "memory_bytes"),
+        ("amdsmi_get_gpu_memory_total(VRAM)", 330_712_481_869, "memory_bytes"),
+        ("amdsmi_get_clock_info(MEM)", {"max_clk": 77}, "clock_memory_max_mhz"),
+        ("amdsmi_get_clock_info(MEM)", {"max_clk": 1_300_000_000}, "clock_memory_max_mhz"),
+        ("amdsmi_get_power_cap_info", {"power_cap": 1_000_000}, "power_limit_watts"),
+        ("amdsmi_get_power_cap_info", {"default_power_cap": 77}, "power_limit_default_watts"),
+    ],
+)
+def test_an_answer_in_another_unit_is_a_gap(key: str, answer: Any, field: str) -> None:
+    raw = {"system": recording("7")["system"], "devices": [device(**{key: answer})]}
+    (gpu,) = parse_machine.parse(raw).gpus
+    assert getattr(gpu, field) in (None, 196_592 * 2**20)  # the other word for the memory
+    assert gpu.why(field)
+    assert "not asked" not in str(gpu.why(field))
+
+
+@pytest.mark.parametrize("error", ["ValueError", "UnicodeDecodeError", "KeyError"])
+def test_a_binding_that_does_not_understand_an_answer_has_none(error: str) -> None:
+    failing = {"error": f"{error}: 4294967295 is not a valid AmdSmiVirtualizationMode"}
+    for key in ("amdsmi_get_gpu_virtualization_mode", "amdsmi_get_gpu_device_uuid"):
+        part = parse_machine.parse({"devices": [device(**{key: failing})]})
+        assert [problem.kind for problem in part.problems] == ["error"]
+    part = parse_machine.parse({"devices": [device(amdsmi_get_fw_info=failing)]})
+    assert part.problems == ()  # no verdict rests on the names of firmware
+
+
+def test_zero_degrees_of_the_first_sensor_are_told_and_not_that_another_is_missing() -> None:
+    keys = ("amdsmi_get_temp_metric(HOTSPOT,CURRENT)", "amdsmi_get_gpu_metrics_info")
+    given = device(**{keys[0]: 0, keys[1]: {"temperature_hotspot": 0}})
+    (reading,) = parse_readings.parse({"devices": [given]}).gpu_readings
+    assert (reading.temperature_c, reading.why("temperature_c")) == (None, "the driver says 0")
+
+
 def test_errors_beyond_counting_are_no_errors_and_a_failure() -> None:
     nonsense = dict.fromkeys(ERRORS, HUGE)
     given = device(amdsmi_get_gpu_total_ecc_count=nonsense, ecc={"UMC": nonsense})

@@ -86,7 +86,7 @@ def test_a_pipe_in_a_copy_does_not_stop_us(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     os.mkfifo(tmp_path / "proc/cpuinfo")
     answer = FolderTree(tmp_path).text("proc/cpuinfo")
-    assert answer == Unreadable(Unread.FAILED, "not a plain file")
+    assert answer == Unreadable(Unread.FAILED, "not a regular file")
 
 
 def test_a_large_file_is_cut(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_only_plain_files_of_a_sane_size_are_read(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     waiting = read_file(str(pipe))
     assert waiting is not None
-    assert waiting.error == "not a plain file"
+    assert waiting.error == "not a regular file"
     large = tmp_path / "large"
     large.write_text("#" * (files.LIMIT_BYTES + 1))
     big = read_file(str(large))

@@ -90,7 +90,7 @@ def test_a_link_in_a_container_does_not_lead_to_our_files(tmp_path: Path) -> Non
 def test_a_pipe_instead_of_a_file_stops_nobody(tmp_path: Path) -> None:
     folder = made(tmp_path)
     os.mkfifo(folder / "root" / "etc" / "hostname")
-    assert parsed(**read(tmp_path)).why("hostname") == "no plain file"
+    assert parsed(**read(tmp_path)).why("hostname") == "not a regular file"
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")

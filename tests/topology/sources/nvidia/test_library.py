@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pynvml
 import pytest
 
 from gputop.topology.model.source import SourceAbsent
-from gputop.topology.sources.nvidia.library import open_library
+from gputop.topology.sources.nvidia.answers import OUR_LIMIT
+from gputop.topology.sources.nvidia.failures import failed
+from gputop.topology.sources.nvidia.library import MOST_LISTED, open_library
 from tests.support import nvml_fake as fake
 
 
@@ -40,3 +45,40 @@ def test_a_library_that_cannot_be_loaded_is_not_called_absent(
     with pytest.raises(SourceAbsent, match=re.escape(told)) as found:
         open_library(lambda: binding, tmp_path)
     assert found.value.kind == kind
+
+
+@pytest.mark.parametrize("count", [3, 1_000_000])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("nvmlDeviceGetComputeRunningProcesses_v3", ()),
+        ("nvmlDeviceGetMPSComputeRunningProcesses_v2", ()),
+        ("nvmlDeviceGetRetiredPages", (0,)),
+    ],
+)
+def test_a_list_without_end_is_not_made(
+    name: str, more: tuple[int, ...], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def listed(*arguments: Any) -> int:
+        number, *entries = arguments[1 + len(more) :]
+        calls.append(number._obj.value)
+        number._obj.value = count
+        return int(pynvml.NVML_SUCCESS if entries[0] else pynvml.NVML_ERROR_INSUFFICIENT_SIZE)
+
+    monkeypatch.setattr(pynvml, "nvmlLib", SimpleNamespace(**{name: listed}))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    for _ in range(2):  # a library may be opened again
+        library = open_library()
+    answer = library.ask(name, None, *more)
+    if count < MOST_LISTED:
+        assert isinstance(answer, list)
+        assert len(answer) == count
+    else:
+        assert calls == [0]
+        said = "the driver names 1000000, and gputop reads 16384 at most"
+        assert answer == {"error": f"{OUR_LIMIT}: {said}"}
+        (problem,) = failed("nvml", None, [("0000:01:00.0", {"retired0": answer}, ())])
+        assert problem.text == f"{said}: nvmlDeviceGetRetiredPages of 0000:01:00.0"

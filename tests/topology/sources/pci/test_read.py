@@ -69,5 +69,5 @@ def test_devices_beyond_the_limit_are_a_problem(
     part = parse(pci.read(FolderTree(tmp_path)))
     assert len(part.pci) == 3
     (problem,) = part.problems
-    assert problem.kind is ProblemKind.ERROR
-    assert problem.text == "PCI devices: 1 of 4 were not read: the limit is 3"
+    assert problem.kind is ProblemKind.CUT
+    assert problem.text == "PCI devices: 1 of 4 were not read: gputop reads 3 at most"

@@ -7,7 +7,7 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.jobs import device_order as devices
-from gputop.topology.model.severity import BROKEN, BY_DESIGN, NOTICE
+from gputop.topology.model.severity import BY_DESIGN, NOTICE
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.node import Node
 from tests.support.rule_cases import base
@@ -32,15 +32,15 @@ def said_of(case: Case) -> list[str] | None:
     ("value", "said"),
     [
         ("0,1,2,3", []),
-        ("GPU-00000000-0000-4000-8000-00000000000", [BROKEN]),  # fits more than one
+        ("GPU-00000000-0000-4000-8000-00000000000", [NOTICE]),  # fits more than one
         ("0", [BY_DESIGN]),
         (" 1 , 0", [BY_DESIGN]),
         ("0,1,9", [NOTICE]),
         ("0,,1", [NOTICE]),
-        ("", [BROKEN]),
-        ("-1", [BROKEN]),
-        ("NoDevFiles", [BROKEN]),
-        ("9" * 5000, [BROKEN]),
+        ("", [NOTICE]),
+        ("-1", [NOTICE]),
+        ("NoDevFiles", [NOTICE]),
+        ("9" * 5000, [NOTICE]),
         ("0,0", None),
     ],
 )

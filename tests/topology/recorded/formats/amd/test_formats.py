@@ -143,11 +143,11 @@ def test_eight_dies_of_four_packages() -> None:
 
 def test_readings_find_their_gpu_in_another_file(tmp_path: Path) -> None:
     metric = [{"gpu": 1, "usage": {"gfx_activity": {"value": 42, "unit": "%"}}}]
-    listed = [{"gpu": n, "bdf": MESH[n], "uuid": f"u{n}"} for n in range(2)]
+    listed = [{"gpu": n, "bdf": MESH[n], "uuid": f"0000000{n}"} for n in range(2)]
     (tmp_path / "a.json").write_text(json.dumps(metric))
     (tmp_path / "b.json").write_text(json.dumps(listed))
     snapshot = load([str(tmp_path)]).snapshot
-    assert [gpu.uuid for gpu in snapshot.machine.gpus] == ["u0", "u1"]
+    assert [gpu.uuid for gpu in snapshot.machine.gpus] == ["00000000", "00000001"]
     now = snapshot.readings.gpu(MESH[1])
     assert now is not None
     assert now.utilization_percent == 42.0

@@ -115,7 +115,9 @@ def test_too_much_of_one_thing_is_refused() -> None:
 
 def test_a_broken_file_among_others_is_named(tmp_path: Path) -> None:
     (tmp_path / "static.json").write_text('[\n{"gpu": 0,\n "asic": }]')
-    with pytest.raises(LoadError, match=r"static\.json:3: broken JSON of amd-smi: not JSON"):
+    with pytest.raises(
+        LoadError, match=r"static\.json:3: broken, if it is JSON of amd-smi: not JSON"
+    ):
         load([str(tmp_path / "static.json")])
 
 

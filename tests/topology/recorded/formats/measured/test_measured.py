@@ -209,8 +209,8 @@ def test_figures_and_addresses_of_two_texts_are_joined(tmp_path: Path) -> None:
 
 def test_tests_that_cannot_be_compared_say_what_to_run(tmp_path: Path) -> None:
     text = (
-        "Running all_to_one_write_ce.\nmemcpy CE All Gpus -> GPU(column) total bandwidth (GB/s)\n"
-        "          0         1\n0    177.69    177.63\n"
+        "Running device_to_device_latency_sm.\nDevice to Device Latency SM GPU(row) (ns)\n"
+        "          0         1\n0    772.58    768.63\n"
     )
     with pytest.raises(LoadError, match="run nvbandwidth -t device_to_device_memcpy_write_ce"):
         written(tmp_path, text)

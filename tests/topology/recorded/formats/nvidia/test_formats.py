@@ -218,7 +218,7 @@ def test_the_other_matrices_of_nvidia_smi_are_not_taken_for_it() -> None:
         (OLD.replace("NV2     PHB     0-19,40-59", "NV2"), "of 3 cells", 2),
         (OLD.replace("GPU1    mlx5_0", "GPU0    mlx5_0", 1), "two columns", 1),
         (OLD + "GPU0     X      NV2     PHB\n", "two rows", 5),
-        (OLD.replace("mlx5_0  CPU", "\x07[red]  CPU"), "no name", 1),
+        (OLD.replace("mlx5_0  CPU", "\x07[red]  CPU"), "not the name", 1),
     ],
     ids=["none", "links", "diagonal", "truncated", "short row", "columns", "rows", "hostile"],
 )

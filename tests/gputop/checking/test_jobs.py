@@ -1,0 +1,46 @@
+"""Where the jobs of a node stand, as findings of its check."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gputop.checking.jobs import ID, job_finding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
+from tests.support.command import gputop_here
+
+
+@pytest.mark.parametrize(
+    ("verdict", "severity"),
+    [
+        (JobVerdict.HANGS, BROKEN),
+        (JobVerdict.FAULTY, BROKEN),
+        (JobVerdict.WAITS, SLOW),
+        (JobVerdict.SLOW, SLOW),
+        (JobVerdict.UNKNOWN, NOTICE),
+        (JobVerdict.RUNS, NOTICE),
+    ],
+)
+def test_a_job_counts_as_its_verdict_does(verdict: JobVerdict, severity: Severity) -> None:
+    job = JobState(name="a", program="a", sentence="a: said", verdict=verdict, steps=("ps -p 1",))
+    found = job_finding(job)
+    assert (found.severity, found.title) == (severity, "a: said")
+    assert found.commands == ("ps -p 1",)
+
+
+@pytest.mark.parametrize(("demo", "code"), [("sick-h100-8", 2), ("hgx-h100-8", 0)])
+def test_check_says_of_a_job_what_jobs_says(demo: str, code: int) -> None:
+    (job,) = json.loads(gputop_here("jobs", "--json", "--demo", demo).stdout)["jobs"]
+    done = gputop_here("check", "--quick", "--jobs", "--json", "--demo", demo)
+    answer = json.loads(done.stdout)
+    (found,) = [one for one in answer["findings"] if one["id"] == ID]
+    assert found["title"] == job["sentence"]
+    assert done.returncode == answer["exit_code"] == code
+    alone = json.loads(gputop_here("check", "--quick", "--json", "--demo", demo).stdout)
+    assert ID not in {one["id"] for one in alone["findings"]}
+
+
+def test_a_recording_runs_no_job() -> None:
+    assert gputop_here("check", "--jobs", "--from", "node.json").returncode == 64

@@ -1,0 +1,44 @@
+"""`gputop -1` prints what the first lines of Node show, and ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputop.app import GpuTop
+from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.app import rounds, text
+from tests.support.command import gputop_here
+
+
+@pytest.mark.parametrize("name", ["sick-h100-8", "mi300x-8", "pcie-l40s-8"])
+async def test_the_lines_are_those_of_node(name: str) -> None:
+    async with GpuTop(DemoFeed(name), 3600).run_test(size=(120, 40)) as pilot:
+        async for _ in rounds(pilot):
+            if "checking" not in text(pilot, "#verdict"):
+                break
+        shown = [text(pilot, f"#{part}") for part in ("verdict", "use", "cost", "identity")]
+    done = gputop_here("-1", "--demo", name)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    for line, said in zip(lines, shown, strict=False):
+        words = said.replace("6 details", "").split("p measures")[0].split()
+        assert line.split()[:6] == words[:6]
+    assert sum(line.split()[:1] == [str(number)] for line in lines for number in range(8)) >= 6
+    assert "60 s" not in done.stdout
+    assert len(lines) == 6 + 8
+
+
+def test_without_a_gpu_it_says_so() -> None:
+    done = gputop_here("--once", GPUTOP_FAKE_NVML="absent")
+    assert "no GPU to examine" in done.stdout
+
+
+def test_the_columns_are_those_of_the_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "gputop"
+    folder.mkdir()
+    (folder / "app.toml").write_text('columns = ["W", "PCI"]\n', encoding="utf-8")
+    done = gputop_here("-1", "--demo", "hgx-h100-8", XDG_CONFIG_HOME=str(tmp_path))
+    heads = [line.split() for line in done.stdout.splitlines() if line.lstrip().startswith("GPU ")]
+    assert heads == [["GPU", "Power", "W", "PCI"]]

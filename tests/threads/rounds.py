@@ -1,0 +1,166 @@
+"""Score a round: threads whose cause and cure were written down before gputop saw the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from gputop.topology.toml import tomllib
+from tests.threads.scoring import HERE, UNKNOWN, document
+
+STATED = {"broken", "slow", "error", "warning"}
+"""Severities that claim a fault, as `check` and as `log` call them."""
+SHOWN = 3
+"""Findings that a person reads, and possible causes of each."""
+ALL_CLEAR = "healthy"
+
+
+class RoundThread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thread of a round; README.md says what the fields are."""
+
+    source: str
+    title: str
+    cause: str
+    cure: str
+    sure: Literal["confirmed", "likely", "unknown"]
+    command: Literal["log", "check"]
+    sick: bool
+    cause_words: tuple[str, ...]
+    cure_words: tuple[str, ...]
+    also_words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Told:
+    """One thing that an answer tells: what it claims, and what it says to do."""
+
+    claim: str
+    cure: str
+
+
+@dataclass(frozen=True)
+class RoundScore:
+    """What the answer to one thread is worth, and the words that decided it."""
+
+    points: int
+    why: str
+    said: str = ""
+
+
+def round_threads(number: int) -> dict[str, RoundThread]:
+    """The threads of one round by the names of their folders."""
+    return {
+        path.parent.name: msgspec.convert(tomllib.loads(path.read_text()), RoundThread)
+        for path in sorted(_folder(number).glob("*/thread.toml"))
+    }
+
+
+def round_scores(number: int) -> dict[str, RoundScore]:
+    """The scores of one round by the names of its threads."""
+    return {
+        name: round_score(
+            thread, document(thread.command, tuple(sorted(_folder(number).glob(f"{name}/*.txt"))))
+        )
+        for name, thread in round_threads(number).items()
+    }
+
+
+def round_score(thread: RoundThread, said: dict[str, Any] | None) -> RoundScore:
+    """Score one answer; `said` is its JSON document, None where the text is refused."""
+    if said is None:
+        return RoundScore(0, "refused")
+    stated = next((finding for finding in said["findings"] if _states(finding)), None)
+    if not thread.sick:
+        return RoundScore(2, "no claim") if stated is None else _misled("accuses", stated)
+    if stated is not None and not _any((*thread.cause_words, *thread.also_words), _claim(stated)):
+        return _misled("misleads", stated)
+    if _clears(said):
+        return RoundScore(-1, "all-clear", ALL_CLEAR)
+    return _named(thread, list(_told(said["findings"])), said.get("next") or "")
+
+
+def round_table(number: int) -> str:
+    """The scores of a round as text, with their share and what counts against them."""
+    scores = round_scores(number)
+    width = max(map(len, scores), default=0)
+    rows = [
+        f"{name:{width}}  {result.points:2}  {result.why:14}  {result.said}".rstrip()
+        for name, result in scores.items()
+    ]
+    points = sum(result.points for result in scores.values())
+    misleading = sum(result.points < 0 for result in scores.values())
+    refused = sum(result.why == "refused" for result in scores.values())
+    whole = 2 * len(scores)
+    share = f"{points} of {whole} points ({100 * points / whole:.0f} %)"
+    return "\n".join([*rows, f"{share}, {misleading} misleading, {refused} refused"])
+
+
+def _folder(number: int) -> Path:
+    return HERE / f"round-{number}"
+
+
+def _states(finding: dict[str, Any]) -> bool:
+    return finding["severity"] in STATED and finding.get("sureness") != "possible"
+
+
+def _misled(why: str, finding: dict[str, Any]) -> RoundScore:
+    return RoundScore(-1, why, finding["title"])
+
+
+def _clears(said: dict[str, Any]) -> bool:
+    sentences = (str(said.get(name) or "") for name in ("verdict", "sentence"))
+    return any(sentence.lower().startswith(ALL_CLEAR) for sentence in sentences)
+
+
+def _told(findings: Iterable[dict[str, Any]]) -> Iterator[Told]:
+    """What is shown first: findings, each followed by its possible causes."""
+    # What could not be read names no cause, unless possible ones stand with it.
+    shown = [one for one in findings if one["severity"] != UNKNOWN or one.get("candidates")][:SHOWN]
+    for finding in shown:
+        helps = _text(finding, "cause", "fix", "look")
+        yield Told(_claim(finding), helps)
+        for one in (finding.get("candidates") or ())[:SHOWN]:
+            yield Told(_text(one, "cause"), f"{helps} {_text(one, 'cause', 'needs', 'fix')}")
+
+
+def _named(thread: RoundThread, told: list[Told], after: str) -> RoundScore:
+    """Points for the cause, and for the cure beside it."""
+    caused = [one for one in told if _any(thread.cause_words, one.claim)]
+    for one in caused:
+        if _any(thread.cure_words, one.cure, after):
+            return RoundScore(2, "cause and cure", one.claim)
+    if caused:
+        return RoundScore(1, "cause", caused[0].claim)
+    if _any(thread.cure_words, after, *(one.cure for one in told)):
+        return RoundScore(1, "cure")
+    return RoundScore(0, "missed", told[0].claim if told else "")
+
+
+def _claim(finding: dict[str, Any]) -> str:
+    """A finding's title and cause; a rule of `check` says in the consequence what follows."""
+    return _text(finding, "title", "cause", "consequence")
+
+
+def _text(found: dict[str, Any], *parts: str) -> str:
+    return " ".join(" ".join(_strings(found.get(part))) for part in parts).strip()
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a piece of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def _any(patterns: Iterable[str], *texts: str) -> bool:
+    return any(re.search(pattern, text) for pattern in patterns for text in texts)

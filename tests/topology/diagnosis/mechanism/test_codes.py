@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import errno
+import signal
+
+import pytest
+
+from gputop.topology.diagnosis.mechanism.codes import Family, by_name, code_in, codes
+from tests.support import codes as page
+
+SAID = {
+    "exits with return code = -9": "SIGKILL",
+    "process 7 exited with code 137": "SIGKILL",
+    "exitcode  : -11 (pid: 7)": "SIGSEGV",
+    "exit code: 1": "",
+    "NET/OFI Unable to insert remote address. RC: -22": "EINVAL",
+    "Libfabric error: (-12) Cannot allocate memory": "ENOMEM",
+    "connect to 10.0.0.2<4> failed : Connection refused": "ECONNREFUSED",
+    "ibv_reg_mr failed with error Cannot allocate memory": "ENOMEM",
+    "call failed: ECONNRESET": "ECONNRESET",
+    "Got completion with status=12 opcode=0 len=0 vendor err 129": "IBV_WC_RETRY_EXC_ERR",
+    "IBV_WC_REM_ACCESS_ERR": "IBV_WC_REM_ACCESS_ERR",
+    "CUDA error: operation not supported": "cudaErrorNotSupported",
+    "cuMulticastCreate: CUDA_ERROR_NOT_PERMITTED": "cudaErrorNotPermitted",
+    "CUDA driver error 802": "cudaErrorSystemNotReady",
+    "HIP failure 'out of memory'": "hipErrorOutOfMemory",
+    "NCCL error: remote process exited or there was a network error": "ncclRemoteError",
+    "NVML_ERROR_GPU_IS_LOST": "NVML_ERROR_GPU_IS_LOST",
+    "FI_EAVAIL on the queue": "FI_EAVAIL",
+    "Fatal Python error: Segmentation fault": "SIGSEGV",
+    "NVRM: nvAssertOkFailedNoLog: Call timed out [NV_ERR_TIMEOUT]": "NV_ERR_TIMEOUT",
+    "hsa api call failure at line 900, file: rocminfo.cc. Call returned 4104": (
+        "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
+    ),
+    "AMDSMI_STATUS_DRIVER_NOT_LOADED - Processor driver": "AMDSMI_STATUS_DRIVER_NOT_LOADED",
+    "mem_heap.cpp:1509: non-zero status: 2 cuMemCreate failed": "cudaErrorMemoryAllocation",
+    "Failed status 4: wr_id 0 syndrom 0x51": "IBV_WC_LOC_PROT_ERR",
+    "ibv_exp_query_device(mlx5_0) returned 38: Inappropriate ioctl for device": "ENOTTY",
+}
+NOTHING = (
+    "exit code: 0",
+    "error: 0",
+    "cudaErrorNotReady",
+    "hipErrorPeerAccessAlreadyEnabled",
+    "the run has 12 steps",
+    "loss (2) error 0.1",
+    "the actor was terminated",
+    "",
+)
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_a_code_is_named(text: str) -> None:
+    found = code_in(text)
+    assert found is not None
+    assert found.name == SAID[text] or (SAID[text] == "" and found.family is Family.EXIT)
+    assert found.said
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_no_code_is_seen_where_none_is(text: str) -> None:
+    assert code_in(text) is None
+
+
+def test_every_code_of_the_tables_has_a_sentence() -> None:
+    for family, numbered in codes().items():
+        for number, code in numbered.items():
+            assert code.family is family
+            assert code.number == number
+            assert code.said, code
+            if family not in (Family.ERRNO, Family.SIGNAL):
+                assert code.meaning, code
+                assert code.meaning[-1] != ".", code
+
+
+def test_names_lead_to_their_codes_and_the_system_knows_them() -> None:
+    assert by_name()["ENOSPC"].number == errno.ENOSPC
+    assert by_name()["SIGBUS"].number == signal.SIGBUS
+    for name in ("CUDA_ERROR_SYSTEM_NOT_READY", "CUDA_ERROR_NOT_SUPPORTED"):
+        assert by_name()[name].family is Family.CUDA
+
+
+def test_the_page_of_codes_is_of_these_tables() -> None:
+    assert page.PATH.read_text() == page.document()

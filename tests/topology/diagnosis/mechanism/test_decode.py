@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gputop.topology.diagnosis.mechanism.causes import ranked
+from gputop.topology.diagnosis.mechanism.codes import by_name
+from gputop.topology.diagnosis.mechanism.decode import (
+    FailingLine,
+    decode,
+    decoded_findings,
+    operations,
+)
+from gputop.topology.model.severity import CANNOT_TELL
+
+LAYERS = {
+    "ncclDevCommCreate failed": "device API",
+    "ncclCommWindowRegister: invalid argument": "memory",
+    "cuMulticastBindMem returned 801": "NVLS",
+    "ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar": "verbs",
+    "ibv_modify_qp failed with error Invalid argument": "verbs",
+    "NET/OFI Unable to insert remote address into address vector. RC: -22": "libfabric",
+    "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so'": "verbs",
+    "cudaIpcOpenMemHandle: invalid resource handle": "P2P",
+    "cudaDeviceEnablePeerAccess: peer mapping resources exhausted": "P2P",
+    "socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9": "sockets",
+    "posix_fallocate /dev/shm/x: No space left on device": "shared memory",
+    "exits with return code = -9": "launcher",
+    "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service": "driver",
+    "rocminfo: HSA_STATUS_ERROR_OUT_OF_RESOURCES": "driver",
+    "cuMemCreate failed: operation not permitted": "P2P",
+    "Fatal error:  device '*': sys files not found (/sys/class/infiniband/*/ports)": "verbs",
+    "nvidia-container-cli: ldcache error: open failed": "container",
+    "srun: error: Application launch failed: Invalid job credential": "launch",
+    "sharp_coll_init failed: Cannot connect to SHARPD": "SHARP",
+    "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED": "program",
+}
+
+
+@pytest.mark.parametrize("text", LAYERS)
+def test_the_operation_has_its_layer(text: str) -> None:
+    found = decode(text)
+    assert found is not None
+    assert found.operation is not None
+    assert found.operation.layer == LAYERS[text]
+    assert found.title
+
+
+def test_a_line_without_operation_and_code_is_not_decoded() -> None:
+    assert decode("gpu 7 exploded") is None
+
+
+def test_every_entry_is_whole_and_its_codes_exist() -> None:
+    for operation in operations():
+        assert operation.sources
+        assert operation.cause, operation.does
+        for pattern in operation.any:
+            re.compile(pattern)
+        for cause in operation.cause:
+            assert cause.cause[-1] == "."
+            assert cause.decide
+            assert cause.fix
+            for code in cause.codes:
+                assert code in by_name(), code
+            for pattern in (*cause.supports, *cause.against):
+                re.compile(pattern)
+
+
+def test_what_the_text_says_ranks_the_causes() -> None:
+    efa = next(one for one in operations() if one.layer == "libfabric")
+    code = by_name()["EINVAL"]
+    used = "NET/OFI Selected provider is efa (found 4 nics)"
+    first, *others = ranked(efa.cause, [used], code)
+    assert "security group" in first.cause
+    assert first.supported_by == (used,)
+    assert all(not one.cause.startswith("The adapter is not") for one in others)
+
+
+def test_a_contradicted_cause_comes_last() -> None:
+    efa = next(one for one in operations() if one.layer == "libfabric")
+    found = ranked(efa.cause, ["Selected provider is efa (found 4 nics)"])
+    assert found[-1].contradicted_by
+    assert found[-1].cause.startswith("The adapter is not")
+
+
+def test_lines_about_one_operation_are_one_finding_with_the_code_that_one_gives() -> None:
+    lines = [
+        FailingLine(1, "Libfabric EFA provider failed"),
+        FailingLine(3, "Libfabric error: (-12)"),
+    ]
+    (found,) = decoded_findings(lines, [], [line.text for line in lines], "x")
+    assert "ENOMEM" in found.title
+    assert [fact.line for fact in found.evidence] == [1, 3]
+    assert found.severity is CANNOT_TELL
+    assert found.candidates
+    assert found.fix
+    assert found.look
+
+
+def test_an_echo_gives_no_code_of_its_own() -> None:
+    echo = FailingLine(1, "NCCL error: unhandled system error")
+    assert not decoded_findings([], [echo], [], "x")
+    assert not decoded_findings([], [FailingLine(1, "exits with return code = -9")], [], "x")
+
+
+def test_a_code_that_no_cause_names_leaves_all_causes() -> None:
+    found = ranked(
+        next(one for one in operations() if one.layer == "libfabric").cause, [], by_name()["EXDEV"]
+    )
+    assert len(found) > 1
+
+
+def test_what_is_the_cause_of_other_words_comes_after_what_may_be_it_always() -> None:
+    decoded = decode("nvidia-smi failed")
+    assert decoded is not None
+    assert decoded.operation is not None
+    first, *_ = ranked(decoded.operation.cause, ["GPU 3 is lost"])
+    assert first.supported_by == ("GPU 3 is lost",)
+
+
+def test_a_title_without_a_code_holds_the_line() -> None:
+    said = "docker: Error response from daemon: something new"
+    decoded = decode(said)
+    assert decoded is not None
+    assert said in decoded.title

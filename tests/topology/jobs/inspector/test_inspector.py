@@ -1,0 +1,197 @@
+"""Records of NCCL's Inspector: read, put side by side, and told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputop.topology.jobs.inspector import records
+from gputop.topology.jobs.inspector.comparing import compare, worst
+from gputop.topology.jobs.inspector.records import (
+    MOST_BYTES,
+    PROMETHEUS,
+    InspectorRecords,
+    looks_like,
+    named,
+    read,
+)
+from gputop.topology.jobs.inspector.telling import sentence, state_of
+from gputop.topology.model.severity import JobVerdict
+from tests.support.places import RECORDINGS
+from tests.topology.jobs.inspector.made import lines, record
+
+STRAGGLER = RECORDINGS / "inspector" / "h100x2-straggler"
+
+
+def kept(folder: Path, files: Mapping[int, bytes]) -> InspectorRecords:
+    """Write one file a rank, and read them."""
+    paths = []
+    for rank, text in files.items():
+        path = folder / f"vm-pid{700 + rank}.log"
+        path.write_bytes(text)
+        paths.append(str(path))
+    return read(paths)
+
+
+def said(told: InspectorRecords) -> tuple[str, JobVerdict]:
+    return sentence(compare(told.operations))
+
+
+def test_the_late_rank_of_a_real_job_is_named_with_its_price() -> None:
+    paths, others = named([str(STRAGGLER)])
+    assert others == ()
+    found = compare(read(paths).operations)
+    (kind,) = found.kinds
+    assert kind.late is not None
+    assert (kind.late.rank, kind.late.last, kind.matched) == (1, 40, 40)
+    # Healthy, the same job took 21.4 ms a step and 50.5 with the late rank: 29.1 ms more.
+    assert kind.waiting[0].seconds == pytest.approx(0.0291, rel=0.05)
+    assert kind.share == pytest.approx(29.1 / 50.5, rel=0.05)
+    assert kind.bus_gbs == pytest.approx(275, rel=0.02)
+    text, verdict = sentence(found)
+    assert verdict is JobVerdict.SLOW
+    assert text.startswith("rank 1 comes last in 40 of 40 all-reduces of 64.0 MiB; the other waits")
+    assert found.contradicting == 0
+
+
+def test_ranks_that_keep_step_are_not_accused(tmp_path: Path) -> None:
+    text, verdict = said(kept(tmp_path, lines(lambda rank, number: 245 + rank + number % 3)))
+    assert verdict is JobVerdict.RUNS
+    assert text.startswith("no rank waits long for another: all-reduce of 64.0 MiB takes 246 us")
+
+
+def test_ranks_that_wait_by_turns_are_not_accused(tmp_path: Path) -> None:
+    turns = lines(lambda rank, number: 20_000.0 if number % 2 == rank else 245.0)
+    text, verdict = said(kept(tmp_path, turns))
+    assert verdict is JobVerdict.RUNS
+    assert "by turns, 20 % of their time" in text
+
+
+def test_a_short_wait_is_no_slow_job(tmp_path: Path) -> None:
+    little = lines(lambda rank, _: 245.0 if rank else 3_000.0)
+    text, verdict = said(kept(tmp_path, little))
+    assert verdict is JobVerdict.RUNS
+    assert "waits 2.75 ms for it in each, 6 % of its time" in text
+
+
+def test_one_rank_alone_proves_nothing(tmp_path: Path) -> None:
+    own = lines(lambda rank, _: 245.0 if rank else 29_000.0)
+    for rank in own:
+        text, verdict = said(kept(tmp_path, {rank: own[rank]}))
+        assert verdict is JobVerdict.UNKNOWN
+        assert f"records of rank {rank} alone, of 2" in text
+
+
+def test_times_of_a_cpu_and_too_few_operations_prove_nothing(tmp_path: Path) -> None:
+    late = lines(lambda rank, _: 245.0 if rank else 29_000.0, timing="collective_cpu")
+    assert said(kept(tmp_path, late))[1] is JobVerdict.UNKNOWN
+    few = lines(lambda rank, _: 245.0 if rank else 29_000.0, count=4)
+    assert said(kept(tmp_path, few))[1] is JobVerdict.UNKNOWN
+
+
+def test_operations_in_between_that_are_missing_change_no_share(tmp_path: Path) -> None:
+    whole = lines(lambda rank, _: 245.0 if rank else 25_245.0, count=80)
+    each = {rank: b"\n".join(text.split(b"\n")[:-1:4]) + b"\n" for rank, text in whole.items()}
+    for files in (whole, each):
+        kind = worst(compare(kept(tmp_path, files).operations))
+        assert kind is not None
+        assert kind.share == pytest.approx(0.5, rel=0.02)
+
+
+def test_bandwidth_is_counted_as_the_plugin_counts_it() -> None:
+    # inspector.cc:inspectorComputeCollBw, after PERFORMANCE.md of nccl-tests.
+    def gbs(name: str) -> float | None:
+        line = record(0, 0, 1000.0, ranks=8, size=10**9, name=name)
+        return _operation(line).bus_gbs(1e-3)
+
+    assert gbs("AllReduce") == pytest.approx(1750)
+    assert gbs("AllGather") == gbs("ReduceScatter") == pytest.approx(7000)
+    assert gbs("Broadcast") == gbs("Reduce") == pytest.approx(1000)
+    assert gbs("AlltoAll") is None
+
+
+def _operation(line: Mapping[str, Any]) -> records.FinishedOperation:
+    found = records._operation(records._LINES.decode(json.dumps(line)))
+    assert found is not None
+    return found
+
+
+def test_lost_torn_contradicting_and_foreign_records_are_each_one_line(tmp_path: Path) -> None:
+    own = lines(lambda rank, _: 245.0 if rank else 29_000.0)
+    dropped = record(0, 0, 1.0)
+    del dropped["coll_perf"]
+    dropped["dump_stats"] = {"num_dropped_coll_records": 7, "num_dropped_p2p_records": 2}
+    wrong = json.dumps(record(0, 30, -5.0)).encode() + b"\n"
+    lying = b"".join(
+        json.dumps(record(1, n, 245.0, bus=9.0)).encode() + b"\n" for n in range(40, 43)
+    )
+    own[0] += json.dumps(dropped).encode() + b"\n" + b"nonsense\n" + wrong
+    own[1] += lying + b'{"header":{"id":"0x9f64","ra'
+    told = kept(tmp_path, own)
+    assert told.lost == 9
+    assert [why for _, why in told.refused] == [
+        "1 line of it is no record",
+        "1 record of it with figures that cannot be, left out",
+    ]
+    state = state_of(told)
+    assert state is not None
+    assert state.verdict is JobVerdict.SLOW
+    assert any(text.startswith("9 operations that the plugin dropped") for text in state.unknown)
+    assert any(text.startswith("3 records with a bandwidth") for text in state.unknown)
+
+    metrics = tmp_path / "gpu0.prom"
+    metrics.write_text('nccl_collective_exec_time_microseconds{version="v5.1"} 5\n')
+    assert read([str(metrics)]).refused == ((str(metrics), PROMETHEUS),)
+
+
+def test_later_formats_are_read_by_what_they_share(tmp_path: Path) -> None:
+    own = {}
+    for rank, text in lines(lambda rank, _: 245.0 if rank else 29_000.0, version="v5.1").items():
+        documents = [json.loads(line) for line in text.splitlines()]
+        for document in documents:
+            document["header"]["comm_name"] = "DP Group 0"
+            document["coll_perf"] |= {"coll_algo": "RING", "coll_proto": "LL"}
+        own[rank] = b"\n".join(json.dumps(document).encode() for document in documents) + b"\n"
+    found = compare(kept(tmp_path, own).operations)
+    assert found.kinds[0].group == "DP Group 0"
+    assert found.kinds[0].late is not None
+
+
+def test_packed_files_and_old_ones(tmp_path: Path) -> None:
+    path = tmp_path / "vm-pid700.log.gz"
+    path.write_bytes(gzip.compress(lines(lambda *_: 245.0)[0]))
+    assert len(read([str(path)]).operations) == 20
+    assert named([str(path), "elsewhere.txt"]) == ((str(path),), ("elsewhere.txt",))
+    old = read([str(path)], since=path.stat().st_mtime + 1)
+    assert old.operations == ()
+    assert old.refused == ((str(path), "written before the job started, so not by it"),)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert read([str(path)]).refused == ((str(path), "gzip that ends in the middle"),)
+
+
+def test_of_a_long_file_the_last_part_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "vm-pid700.log"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES)  # sparse
+        file.seek(0, 2)
+        file.write(b"\n" + lines(lambda *_: 245.0)[0])
+    told = read([str(path)])
+    assert len(told.operations) == 20
+    assert told.refused[0][1] == "longer than 64 MiB: its last part is read"
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_any_bytes_are_read_or_refused(octets: bytes, at: int) -> None:
+    text = lines(lambda *_: 245.0, count=1)[0]
+    looks_like(octets)
+    found, lost, doubts = records._parsed(text[:at] + octets + text[at:], 10)
+    assert len(found) <= 10
+    assert lost >= 0
+    assert all("\n" not in doubt for doubt in doubts)
