@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from gputop.topology.logs.report.communicator import Communicator, Transport
+from tests.support.cpu import within
 
 
 def transport(src: int, dst: int, label: str, line: int, connection: int = 0) -> Transport:
@@ -32,6 +31,5 @@ def test_labels_of_one_pair_and_of_all() -> None:
 
 def test_thousands_of_pairs_take_one_pass() -> None:
     comm = made(*(transport(0, peer, "NET", peer) for peer in range(20_000)))
-    began = time.process_time()
-    assert len(comm.all_labels()) == 20_000
-    assert time.process_time() - began < 2
+    with within(2):
+        assert len(comm.all_labels()) == 20_000

@@ -1,0 +1,31 @@
+"""A limit of CPU time that a slow or shared machine does not fail."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+REFERENCE_SECONDS = 0.010
+"""CPU that `_work` takes on the machine for which the tests state their seconds."""
+
+
+def _work() -> float:
+    began = time.process_time()
+    sum(number * number for number in range(150_000))
+    return time.process_time() - began
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """The block takes at most these seconds of CPU on the reference machine.
+
+    Raises AssertionError where it takes more. What a machine takes for known work before and
+    after the block says how much slower it is; a faster one is given no less.
+    """
+    before = _work()
+    began = time.process_time()
+    yield
+    used = time.process_time() - began
+    slower = max(1.0, before / REFERENCE_SECONDS, _work() / REFERENCE_SECONDS)
+    assert used < seconds * slower, f"{used:.2f} s of CPU, {seconds} s x {slower:.1f} allowed"
