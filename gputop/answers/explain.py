@@ -20,6 +20,7 @@ from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.answered import change_head, pair_head
 from gputop.topology.explain.prediction import installed, prediction_blocks
+from gputop.topology.explain.rank_orders import bottleneck
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.changes import Changes, with_changes
 from gputop.topology.flags.what_if.effects import Comparison, compare
@@ -192,7 +193,10 @@ class Explained(msgspec.Struct, frozen=True):
             yield Text(named)
         unsure = comparison is not None and comparison.without_nvls is not None
         text = "" if cost is None else cost.text
-        yield from prediction_blocks(prediction, self.pair, text, unsure=unsure)
+        narrow = ""
+        if self.pair is None and not changes:
+            narrow = bottleneck(Node(self.snapshot).with_prediction(prediction))
+        yield from prediction_blocks(prediction, self.pair, text, narrow=narrow, unsure=unsure)
         if self.advice:
             yield Blank()
         for advice in self.advice:

@@ -35,10 +35,12 @@ def prediction_blocks(
     pair: tuple[int, int] | None = None,
     cost: str = "",
     *,
+    narrow: str = "",
     unsure: bool = False,
 ) -> Iterator[Block]:
     """A prediction, or one ordered pair of ranks of it; `cost`: what is lost here.
 
+    `narrow`: where the order of ranks that it takes is narrowest.
     `unsure`: whether its times hold only if NVLS comes up.
     """
     yield Text(_head(prediction))
@@ -48,6 +50,8 @@ def prediction_blocks(
         yield Text(sentence(cost).removesuffix("."))
     if pair is None and prediction.pairs:
         yield Text(sentence(" · ".join(_in_short(prediction))).removesuffix("."))
+    if narrow:
+        yield Text(narrow)
     for name, value in prediction.environment.items():
         yield Text(f"{name}={value}", indent=2)
     for name, value, why in prediction.ignored:

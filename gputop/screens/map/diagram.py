@@ -16,7 +16,8 @@ from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
 from gputop.screens.map.info import has_one_rate, label
 from gputop.screens.map.load import LinkLoad, loads
 from gputop.screens.map.measured import MeasuredLines
-from gputop.screens.map.rings import Laid, way
+from gputop.screens.map.rings import way
+from gputop.topology.explain.rank_orders import Laid
 from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Edge
 from gputop.topology.sketch.layout import fitting, layout
 from gputop.widgets.board import Board
@@ -24,7 +25,7 @@ from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
-    from gputop.screens.map.rings import RankOrder
+    from gputop.topology.explain.rank_orders import RankOrder
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.wiring.paths import Path

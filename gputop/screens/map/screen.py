@@ -17,9 +17,10 @@ from gputop.screens.map.info import about, ends_text, shortened
 from gputop.screens.map.links import links
 from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.map.narrowest import head_lines, table
-from gputop.screens.map.rings import overlays
+from gputop.screens.map.rings import order_line
 from gputop.screens.view import View
 from gputop.topology.explain import why as reasons
+from gputop.topology.explain.rank_orders import rank_orders
 from gputop.topology.sketch.drawing import BoxKind
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from gputop.live.host import NodeHost
     from gputop.live.selection import PickedDevices
     from gputop.screens.map.links import MapLink
-    from gputop.screens.map.rings import RankOrder
+    from gputop.topology.explain.rank_orders import RankOrder
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.topology.sketch.drawing import Drawing
@@ -185,7 +186,7 @@ class MapScreen(View):
         def draw() -> None:
             lines = head_lines(report, self._links(report), width)
             if over is not None:
-                lines = (cut(over.head(report.graph), width), lines[0])
+                lines = (cut(order_line(over, report.graph), width), lines[0])
             head.show(lines)
 
         head.draw_once(draw, report.graph, over, width)
@@ -209,7 +210,7 @@ class MapScreen(View):
         """What can be laid over the drawing, looked for once for a prediction."""
         key = (report.graph, report.prediction)
         if self._laid is None or any(map(is_not, self._laid[0], key)):
-            self._laid = (key, overlays(report))
+            self._laid = (key, rank_orders(report.node))
         return self._laid[1]
 
     def _draw_chosen(self, report: Report) -> None:

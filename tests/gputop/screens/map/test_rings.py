@@ -9,8 +9,9 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.screens.map.diagram import WiringDiagram
-from gputop.screens.map.rings import Laid, overlays, way
+from gputop.screens.map.rings import order_line, way
 from gputop.topology.explain.nccl import pair_decision
+from gputop.topology.explain.rank_orders import Laid, bottleneck, rank_orders
 from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.recorded.demos import demo
 from gputop.topology.report import Report
@@ -27,7 +28,7 @@ def addresses(demo: str) -> list[str]:
 
 def test_every_order_of_the_search_is_an_overlay() -> None:
     report = demo_report("dgx-1v")
-    found = overlays(report)
+    found = rank_orders(report.node)
     assert report.prediction is not None
     ring, tree = report.prediction.graphs.ring, report.prediction.graphs.tree
     assert ring is not None
@@ -41,7 +42,7 @@ def test_every_order_of_the_search_is_an_overlay() -> None:
     assert first.order == tuple(gpus[rank] for rank in ring.orders[0])
     assert first.steps[-1] == (first.order[-1], first.order[0])
     assert all(len(edge) == 2 for edge in first.edges)
-    assert text_of(first.head(report.graph)).startswith(" RING GPU0→3→2→1→5→6→7→4→0  2 of 6")
+    assert text_of(order_line(first, report.graph)).startswith(" RING GPU0→3→2→1→5→6→7→4→0  2 of 6")
 
 
 def test_the_head_names_the_narrowest_hop_or_says_that_all_are_equal() -> None:
@@ -50,8 +51,8 @@ def test_the_head_names_the_narrowest_hop_or_says_that_all_are_equal() -> None:
         ("sick-h100-8", ", ▲ narrowest "),
     ):
         report = demo_report(demo_name)
-        for laid in overlays(report):
-            assert said in text_of(laid.head(report.graph)), demo_name
+        for laid in rank_orders(report.node):
+            assert said in text_of(order_line(laid, report.graph)), demo_name
 
 
 def test_a_relay_of_the_library_is_the_way() -> None:
@@ -75,7 +76,7 @@ async def test_r_lays_one_after_the_other_over_the_map_and_esc_takes_it_away() -
         await press(pilot, "2", "r")
         assert text(pilot, "#map-head").splitlines()[1].startswith(" RING GPU0→3→2")
         assert "→3" in wiring(pilot).text()
-        for _ in range(len(overlays(demo_report("dgx-1v"))) - 1):
+        for _ in range(len(rank_orders(demo_report("dgx-1v").node)) - 1):
             await press(pilot, "r")
         assert text(pilot, "#map-head").splitlines()[1].startswith(" TREE GPU0")
         assert "root" in wiring(pilot).text()
@@ -93,7 +94,7 @@ async def test_r_lays_one_after_the_other_over_the_map_and_esc_takes_it_away() -
 def test_a_ring_lies_on_the_links_of_the_transport(name: str, changes: dict[str, str]) -> None:
     report = demo_report(name)
     report = Report(report.node.follow(with_changes(report.snapshot, changes)).decide())
-    for laid in overlays(report):
+    for laid in rank_orders(report.node):
         decisions = [pair_decision(report.node, *step) for step in laid.steps]
         kinds = {report.graph.edges[a, b]["wire"].kind for a, b in map(tuple, laid.edges)}
         if not any(decision is None or decision.p2p for decision in decisions):
@@ -103,7 +104,7 @@ def test_a_ring_lies_on_the_links_of_the_transport(name: str, changes: dict[str,
 
 
 def test_what_an_all_reduce_of_1_gib_takes_comes_first() -> None:
-    nvls, *rest = overlays(demo_report("hgx-h100-8"))
+    nvls, *rest = rank_orders(demo_report("hgx-h100-8").node)
     assert nvls.algorithm is Laid.NVLS
     assert nvls.chosen == "used for 1 GiB"
     assert nvls.step(1) == frozenset()
@@ -114,10 +115,25 @@ def test_what_an_all_reduce_of_1_gib_takes_comes_first() -> None:
 
 def test_the_narrowest_step_is_marked_where_steps_differ() -> None:
     report = demo_report("sick-h100-8")
-    ring = next(laid for laid in overlays(report) if laid.algorithm is Laid.RING)
+    ring = next(laid for laid in rank_orders(report.node) if laid.algorithm is Laid.RING)
     gpu3 = report.snapshot.machine.gpus[3].address
     assert ring.narrow_gbs == 400.0
     assert ring.narrow
     assert all(gpu3 in edge for edge in ring.narrow)
-    assert "▲ narrowest 400" in text_of(ring.head(report.graph))
-    assert not any(laid.narrow for laid in overlays(demo_report("hgx-h100-8")))
+    assert "▲ narrowest 400" in text_of(order_line(ring, report.graph))
+    assert not any(laid.narrow for laid in rank_orders(demo_report("hgx-h100-8").node))
+
+
+@pytest.mark.parametrize(
+    ("demo", "said"),
+    [
+        ("sick-h100-8", "Bottleneck (NVLS): GPU3 – NVSwitch, 400 GB/s one way"),
+        ("hgx-h100-8", "Bottleneck (NVLS): none, every hop carries 450 GB/s one way"),
+        (
+            "mi250x-8",
+            "Bottleneck (ring): GPU0 – GPU2, GPU1 – GPU3, GPU1 – GPU5 and 3 more, 50 GB/s one way",
+        ),
+    ],
+)
+def test_the_bottleneck_is_named_in_words(demo: str, said: str) -> None:
+    assert bottleneck(demo_report(demo).node) == said
