@@ -19,7 +19,7 @@ from gputop.topology.diagnosis.engine import LACKING, diagnose
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.answered import change_head, pair_head
-from gputop.topology.explain.prediction import installed, prediction_blocks
+from gputop.topology.explain.prediction import MATRIX_RANKS, installed, prediction_blocks
 from gputop.topology.explain.rank_orders import bottleneck
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.changes import Changes, with_changes
@@ -194,7 +194,7 @@ class Explained(msgspec.Struct, frozen=True):
         unsure = comparison is not None and comparison.without_nvls is not None
         text = "" if cost is None else cost.text
         narrow = ""
-        if self.pair is None and not changes:
+        if self.pair is None and not changes and prediction.ranks <= MATRIX_RANKS:
             narrow = bottleneck(Node(self.snapshot).with_prediction(prediction))
         yield from prediction_blocks(prediction, self.pair, text, narrow=narrow, unsure=unsure)
         if self.advice:

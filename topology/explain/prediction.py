@@ -25,7 +25,7 @@ from .nics import first_nic
 LIVE = ("live",)
 """The source of a node that is this machine."""
 MATRIX_RANKS = 16
-"""With more ranks than this only groups are shown."""
+"""With more ranks than this only groups are shown, and no bottleneck is sought."""
 MOST_PAIRS = 28
 GDR = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
 
