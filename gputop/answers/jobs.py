@@ -69,9 +69,9 @@ NEXT = "Next steps, which gputop never takes itself:"
 class JobsRequest(NodeRequest, frozen=True, kw_only=True):
     """Say what runs on the GPUs, how far each rank is, and who waits for whom.
 
-    Reads /proc twice, 0.4 s apart (--over), asks NCCL's RAS service of the jobs on this machine
-    (--no-ras), and reads dumps of PyTorch's flight recorder and records of
-    NCCL's Inspector where the ranks write them; --from takes such dumps and records, and what
+    Reads /proc twice, 2 s apart (--over), watches the GPUs meanwhile, asks NCCL's RAS service of
+    the jobs on this machine (--no-ras), and reads dumps of PyTorch's flight recorder and records
+    of NCCL's Inspector where the ranks write them; --from takes such dumps and records, and what
     `ncclras` printed, too. Nothing is started, stopped or written.
     """
 

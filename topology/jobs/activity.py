@@ -62,6 +62,8 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     """With the PID, the identity of the process."""
     user_seconds: float
     system_seconds: float
+    queued_seconds: float | None = None
+    """How long its first thread stood in the queue of its CPUs; None where that is not told."""
     memory_bytes: int
     threads: int
     sleep: tuple[str, ...] | None = None
@@ -84,6 +86,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     user_cores: float | None = None
     """Cores' worth of time in user mode; None where the readings are too near each other."""
     system_cores: float | None = None
+    queued: float | None = None
+    """Share of the time in which its first thread could run and had no CPU."""
     memory_bytes: int | None = None
     grown_bytes: int | None = None
     """What its resident memory gained; negative where it shrank."""
@@ -145,6 +149,7 @@ def glance(
             started_ticks=int(rest[_START]),
             user_seconds=int(rest[_UTIME]) / TICKS,
             system_seconds=int(rest[_STIME]) / TICKS,
+            queued_seconds=_queued(tree, pid),
             memory_bytes=int(rest[_RSS]) * PAGE,
             threads=int(rest[_THREADS]),
             sleep=sleep_of(tree, pid) if match[2] == "D" else None,
@@ -152,6 +157,19 @@ def glance(
             periods=tuple(throttled(tree, f"proc/{pid}/cgroup").items()) if pid in limited else (),
         )
     return found
+
+
+def _queued(tree: Tree, pid: int) -> float | None:
+    """Nanoseconds on the run queue, the second number (Documentation/scheduler/sched-stats.rst)."""
+    text = tree.text(f"proc/{pid}/schedstat", 256)
+    words = text.split() if isinstance(text, str) else []
+    return int(words[1]) / 1e9 if len(words) == 3 and _whole(words[1]) else None
+
+
+def _share(before: float | None, now: float | None, seconds: float) -> float | None:
+    if before is None or now is None or seconds <= 0:
+        return None
+    return max(now - before, 0.0) / seconds
 
 
 def _channel(text: Raw) -> str | None:
@@ -188,6 +206,7 @@ def activity_delta(
             states=(before.state, now.state),
             user_cores=(now.user_seconds - before.user_seconds) / seconds if long else None,
             system_cores=(now.system_seconds - before.system_seconds) / seconds if long else None,
+            queued=_share(before.queued_seconds, now.queued_seconds, seconds if long else 0.0),
             memory_bytes=now.memory_bytes,
             grown_bytes=now.memory_bytes - before.memory_bytes,
             threads=now.threads,

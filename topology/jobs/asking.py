@@ -17,6 +17,7 @@ from .grouping import GpuUser, Job, jobs
 from .inspector.records import InspectorRecords
 from .inspector.records import read as read_records
 from .inspector.telling import state_of
+from .loads.watching import JobLoads, Watch, watch
 from .ras.answer import AnswerForm, RasAnswer
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import CommunicatorState, communicator_states
@@ -28,8 +29,8 @@ from .traffic import CarriedTraffic, TrafficLook, TrafficPast, look, traffic_del
 from .troubles import ended, has_ended
 
 INSPECTOR_ON, INSPECTOR_FOLDER = "NCCL_INSPECTOR_ENABLE", "NCCL_INSPECTOR_DUMP_DIR"
-PAUSE_SECONDS = 0.4
-"""From one reading of /proc, and one answer of RAS, to the next."""
+PAUSE_SECONDS = 2.0
+"""From one reading of /proc, and one answer of RAS, to the next; the GPUs are watched meanwhile."""
 
 
 # Which answer of RAS is about which job here.
@@ -178,6 +179,7 @@ class Asker:
         ras: Callable[[RasPlace, float], RasReply] = ask,
         traffic: Callable[[Sequence[str]], TrafficLook | None] = look,
         now: Callable[[], float] = time.time,
+        loads: Watch = watch,
     ) -> None:
         self.tree = live_tree() if tree is None else tree
         self.sleep = sleep
@@ -185,6 +187,7 @@ class Asker:
         self.ras = ras
         self.traffic = traffic
         self.now = now
+        self.loads = loads
 
 
 def ask_live(
@@ -214,6 +217,7 @@ def ask_live(
     linked = _linked(snapshot, found)
     first, began = glance(by.tree, pids, by.clock, limited), by.clock()
     before = by.traffic(linked) if linked else None
+    watching = by.loads(linked, pids, by.tree, pause) if linked else None
     asked: Sequence[RasPlace] = ()
     here: tuple[Local, ...] = ()
     if ras:
@@ -223,6 +227,7 @@ def ask_live(
     seen = remember(memory or {}, _told(earlier), by.clock())
     by.sleep(max(pause - (by.clock() - began), 0.0))
     second = glance(by.tree, pids, by.clock, limited, first)
+    loads = JobLoads() if watching is None else watching.end()
     after = None if before is None else by.traffic(linked)
     # One that gave no answer in time is not waited for again.
     replies = tuple(
@@ -253,6 +258,7 @@ def ask_live(
         now=by.now(),
         seconds=by.clock() - began if second else None,
         memory=seen,
+        loads=loads,
     )
 
 
@@ -294,6 +300,7 @@ def answer(
     recorded: bool = False,
     now: float | None = None,
     records: InspectorRecords | None = None,
+    loads: JobLoads | None = None,
 ) -> JobsReport:
     """Say where every job stands, by what was read; `tree` tells which processes have ended.
 
@@ -326,6 +333,7 @@ def answer(
             twice=bool(activities),
             traffic=traffic,
             past=past,
+            loads=loads or JobLoads(),
             shared=_shared(job, found),
         )
         told.append(conclude(job, evidence, inquiry))

@@ -30,6 +30,8 @@ from .inspector.records import InspectorRecords
 from .inspector.telling import findings as record_findings
 from .inspector.telling import unknown as unknown_of_records
 from .judge import JobFacts, sentence
+from .loads import telling as loads_in_words
+from .loads.judging import JudgedLoads, WatchedRank, judge
 from .ras.client import RasReply
 from .silence import silence, traffic_findings
 from .standing import (
@@ -103,10 +105,14 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         operations=tuple(one for one in inquiry.records.operations if one.pid in own),
     )
     inspected = compare_records(records.operations)
+    judged = _judged(job, evidence, snapshot)
+    reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
     facts = JobFacts(
         ranks=ranks,
         ras=evidence.ras,
         inspected=inspected,
+        stands_out=loads_in_words.sentence(judged, reason),
+        composition=loads_in_words.in_short(judged.ranks),
         groups=groups,
         silence=inquiry.silence,
         world=job.world_size,
@@ -121,11 +127,13 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     if quiet.brief and verdict not in UNSTUCK:
         said = f"{said}; {quiet.brief}"
     runs = verdict in (JobVerdict.RUNS, JobVerdict.SLOW)
+    several = evidence.twice and len(job.processes) > 1 and not inspected.kinds
     findings = [
         *rank_findings(ranks),
         *ras_findings(evidence.ras),
         *dump_findings(groups),
         *record_findings(inspected),
+        *loads_in_words.findings(judged),
         *given,
         *short_sleeps(job, evidence.activities, ranks),
         *(() if evidence.ras else missing_here(job, evidence.activities)),
@@ -147,10 +155,11 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         verdict=verdict,
         ranks=ranks,
         findings=tuple(findings),
-        steps=steps_of(ranks, verdict),
+        steps=steps_of(ranks, verdict, None if judged.late is None else judged.late.pid),
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
+            *(() if inquiry.recorded else loads_in_words.unknown(judged, several=several)),
             *(unknown_of_records(inspected, records) if records.operations else ()),
             *(f"{path}: {why}" for path, why in records.refused),
             *(() if runs else quiet.unknown),
@@ -159,6 +168,31 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         seconds=next((activity.seconds for activity in evidence.activities.values()), None),
         quiet_seconds=facts.quiet_seconds,
     )
+
+
+def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLoads:
+    """What its GPUs did, where each rank has one of its own."""
+    machine, taken = snapshot.machine, [gpu for user in job.processes for gpu in user.gpus]
+    watched: list[WatchedRank] = []
+    for user in job.processes:
+        activity = evidence.activities.get(user.pid)
+        gpu = machine.gpu(user.gpus[0]) if len(user.gpus) == 1 else None
+        if user.reading.rank is None or gpu is None or taken.count(gpu.address) > 1:
+            return JudgedLoads(sleeps=evidence.loads.sleeps)
+        cores = None
+        if activity is not None and activity.user_cores is not None:
+            cores = activity.user_cores + (activity.system_cores or 0.0)
+        watched.append(
+            WatchedRank(
+                rank=user.reading.rank,
+                pid=user.pid,
+                address=gpu.address,
+                cores=cores,
+                nvlinked=bool(gpu.nvlinks_up),
+            )
+        )
+    pids = frozenset(one.pid for one in watched)
+    return judge(watched, evidence.loads, together=evidence.together(pids))
 
 
 def _recorded_groups(
@@ -310,14 +344,21 @@ def _count(job: Job, ranks: Sequence[RankState], evidence: JobEvidence) -> str:
     return f"{here} of {world} ranks on this GPU node"
 
 
-def steps_of(ranks: Sequence[RankState], verdict: JobVerdict) -> tuple[str, ...]:
-    """Commands for the ranks that something is wrong with, then for one that waits."""
+def steps_of(
+    ranks: Sequence[RankState], verdict: JobVerdict, late: int | None = None
+) -> tuple[str, ...]:
+    """Commands for the ranks that something is wrong with, then for one that waits.
+
+    `late`: the process that the others wait for.
+    """
     steps = [step for rank in ranks if rank.trouble is not None for step in _steps(rank)]
+    if late is not None:
+        steps.append(copied("py-spy dump --pid {:pid}", late))
     waits = next(
         (
             rank.pid
             for rank in ranks
-            if rank.trouble is None and rank.pid is not None and rank.activity is not None
+            if rank.trouble is None and rank.pid not in (None, late) and rank.activity is not None
         ),
         None,
     )

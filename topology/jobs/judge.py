@@ -48,6 +48,10 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ranks: Sequence[RankState]
     ras: Sequence[CommunicatorState] = ()
     inspected: Inspected = Inspected()
+    stands_out: tuple[str, JobVerdict] | None = None
+    """What its GPUs did that something is wrong with."""
+    composition: str = ""
+    """What a step of it is made of, where that is known."""
     groups: Sequence[RecordedGroup] = ()
     silence: str = ""
     """Why RAS says nothing."""
@@ -225,7 +229,8 @@ def _runs(job: JobFacts) -> Sentence | None:
     grown = ""
     if grows.function is not None and grows.before not in (None, grows.top):
         grown = f": {spoken(grows.function)} {grows.before} to {grows.top}"
-    return Sentence(f"runs: collectives are launched{grown}", JobVerdict.RUNS)
+    made_of = f"; {job.composition}" if job.composition else ""
+    return Sentence(f"runs: collectives are launched{grown}{made_of}", JobVerdict.RUNS)
 
 
 def _unusable(job: JobFacts) -> Sentence | None:
@@ -243,6 +248,11 @@ def _slow(job: JobFacts) -> Sentence | None:
     """The Inspector's records show one rank for which the others wait."""
     text, verdict = sentence_of_records(job.inspected)
     return Sentence(text, verdict) if verdict is JobVerdict.SLOW else None
+
+
+def _watched(job: JobFacts) -> Sentence | None:
+    """The GPUs show one rank for which the others wait, or what else takes long."""
+    return None if job.stands_out is None else Sentence(*job.stands_out)
 
 
 def _uncounted(job: JobFacts) -> Sentence | None:
@@ -294,7 +304,16 @@ STANDING_OUT: tuple[Case, ...] = (
     _waited_at_dump,
 )
 """Cases in which something is wrong with ranks."""
-QUIET: tuple[Case, ...] = (_left, _slow, _runs, _unusable, _uncounted, _one_answer, _still)
+QUIET: tuple[Case, ...] = (
+    _left,
+    _slow,
+    _watched,
+    _runs,
+    _unusable,
+    _uncounted,
+    _one_answer,
+    _still,
+)
 """Cases in which no rank stands out: what RAS says of progress, else that it is not known."""
 
 

@@ -10,6 +10,7 @@ from ..model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Origin, Severity,
 from .activity import Activity
 from .flight.comparing import RecordedGroup
 from .grouping import Job
+from .loads.watching import JobLoads
 from .ras.answer import MissingRank, Process
 from .ras.comparing import CommunicatorState, moving
 from .traffic import CarriedTraffic, TrafficPast
@@ -24,6 +25,10 @@ minutes, and looks the same."""
 FULL_CORE = 0.9
 """From this share of a core on, a process is said to use a whole one."""
 
+
+MOVES = 4
+"""Collectives of all ranks between two answers of RAS, from which they count as equal ranks: stages
+of a pipeline meet seldom, for a loss or a norm."""
 
 SEVERITIES = {
     JobVerdict.HANGS: BROKEN, JobVerdict.FAULTY: BROKEN, JobVerdict.WAITS: SLOW,
@@ -143,6 +148,8 @@ class JobEvidence(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What NVLink carried meanwhile."""
     past: TrafficPast | None = None
     """What links and PCIe carried lately; None where nobody has looked."""
+    loads: JobLoads = JobLoads()
+    """What its GPUs and processes did meanwhile."""
     shared: tuple[str, ...] = ()
     """Its GPUs that other jobs use too, whose traffic may be theirs."""
 
@@ -150,6 +157,13 @@ class JobEvidence(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def moves(self) -> bool:
         """Whether a collective was launched between two answers of RAS."""
         return any(state.still is False for state in self.ras)
+
+    def together(self, pids: frozenset[int]) -> bool:
+        """Whether collectives of all these processes went on, as those of equal ranks do."""
+        return any(
+            state.still is False and (state.grown or 0) >= MOVES and pids <= state.pids
+            for state in self.ras
+        )
 
     @cached_property
     def moving(self) -> frozenset[Process]:

@@ -150,7 +150,7 @@ def test_a_sleep_counts_only_where_it_was_the_same_one(
     asker = Asker(FolderTree(tmp_path), sleep, lambda: now[0])
     (same,) = ask_live(alone, asker=asker).jobs
     assert same.verdict == JobVerdict.FAULTY
-    stays = "stays in one uninterruptible sleep (D) in nfs_wait_bit_killable, for 0.4 s at least"
+    stays = "stays in one uninterruptible sleep (D) in nfs_wait_bit_killable, for 2 s at least"
     assert stays in same.sentence
     assert "sudo cat /proc/623/stack" in same.steps
     (ran,) = ask_live(alone, asker=asker).jobs

@@ -40,6 +40,8 @@ class CommunicatorState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How many ranks did not, those included that are not named."""
     before: int | None = None
     """The top of the earlier answer."""
+    grown: int | None = None
+    """How many collectives the furthest rank launched between the answers; None without two."""
     crossed: tuple[tuple[int, str, int], ...] = ()
     """Two ranks of which each launched more of one collective than the other, with that collective
     and its count: they called different ones. Of one order of calls, all counts of a rank that is
@@ -154,10 +156,21 @@ def communicator_state(
     function = _function(extremes)
     still = None if before is None else _still(now, before)
     launched = tuple((name, top) for name, (top, _) in extremes.items() if top)
+    old = {} if before is None else _extremes(before)
+    grown = (
+        None
+        if before is None
+        else sum(top for _, top in launched) - sum(top for top, _ in old.values())
+    )
     if function is None:
         told = len(now.ranks) or sum(ranks for _, ranks, _ in now.agreed[:1])
         return CommunicatorState(
-            communicator=now, still=still, launched=launched, ahead=now.ranks, ahead_count=told
+            communicator=now,
+            still=still,
+            launched=launched,
+            ahead=now.ranks,
+            ahead_count=told,
+            grown=grown,
         )
     # Of ranks that go on, counts are read while they grow.
     if still and (crossed := _crossed(now)):
@@ -166,11 +179,11 @@ def communicator_state(
             communicator=now, still=still, launched=launched, ahead=counting, crossed=crossed
         )
     state = _apart(now, function, extremes[function])
-    old = {} if before is None else _extremes(before)
     return msgspec.structs.replace(
         state,
         still=still,
         launched=launched,
+        grown=grown,
         before=None if before is None else old.get(function, (0, 0))[0],
     )
 

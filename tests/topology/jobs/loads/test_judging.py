@@ -1,0 +1,96 @@
+"""Whom the others wait for, by shares of GPUs that were recorded of sixteen jobs on two H100."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gputop.topology.jobs.loads.judging import JudgedLoads, Lateness, WatchedRank, judge
+from gputop.topology.jobs.loads.watching import GpuSlice, JobLoads, slice_of
+from tests.support.places import TESTS
+
+RECORDED = json.loads((TESTS / "recordings/jobs-h100x2/slices.json").read_text())
+
+
+def loads(name: str) -> JobLoads:
+    fields = ("busy", "sm", "tensor", "dram", "nvlink_gbs", "pcie_gbs")
+    return JobLoads(
+        gpus={
+            gpu: tuple(GpuSlice(**dict(zip(fields, row, strict=True))) for row in rows)
+            for gpu, rows in RECORDED[name].items()
+        }
+    )
+
+
+def judged(name: str, *, together: bool = True, cores: float = 0.5) -> JudgedLoads:
+    ranks = [
+        WatchedRank(rank=rank, pid=100 + rank, address=str(rank), cores=cores, nvlinked=True)
+        for rank in (0, 1)
+    ]
+    return judge(ranks, loads(name), together=together)
+
+
+# Times slower: the median step beside that of the same job without the fault, 19.5 ms.
+@pytest.mark.parametrize(
+    ("name", "how", "times"),
+    [
+        ("cpu50", Lateness.HOST, 70.2 / 19.5),
+        ("cpu10", Lateness.HOST, 29.8 / 19.5),
+        ("busycore", Lateness.HOST, 42.4 / 19.5),
+        ("gpu5", Lateness.GPU, 88.4 / 19.5),
+        ("gpu1.3", Lateness.GPU, 23.9 / 19.5),
+    ],
+)
+def test_the_late_rank_its_kind_and_its_price(name: str, how: Lateness, times: float) -> None:
+    late = judged(name).late
+    assert late is not None
+    assert (late.rank, late.pid, late.how) == (1, 101, how)
+    assert late.times_slower == pytest.approx(times, rel=0.3)
+
+
+def test_other_work_on_a_gpu_makes_its_rank_late() -> None:
+    late = judged("othergpu").late
+    assert late is not None
+    assert (late.rank, late.how) == (1, Lateness.GPU)
+
+
+@pytest.mark.parametrize("name", ["tp", "p2poff", "crossed", "eval0"])
+def test_nobody_is_accused_where_ranks_do_the_same_or_exchange_nothing(name: str) -> None:
+    assert judged(name).late is None
+
+
+def test_stages_of_a_pipeline_are_not_accused() -> None:
+    assert judged("pp", together=False).late is None
+
+
+def test_data_over_pcie_beside_nvlinks_is_named() -> None:
+    assert [name for name in RECORDED if judged(name).over_pcie] == ["p2poff"]
+
+
+def test_what_a_step_is_made_of_is_near_the_profilers_sum() -> None:
+    for one in judged("tp").ranks:  # 90 % computing, 9 % in NCCL alone, by the profiler
+        assert one.computing == pytest.approx(0.90, abs=0.1)
+        assert one.in_library == pytest.approx(0.09, abs=0.1)
+
+
+def test_a_hang_computes_nothing() -> None:
+    for one in judged("crossed").ranks:
+        assert one.computing == 0.0
+        assert one.busy == pytest.approx(1.0, abs=0.02)
+
+
+def test_gpus_that_idle_while_cores_are_full_wait_for_launches() -> None:
+    half = {gpu: tuple(GpuSlice(busy=0.4, sm=0.3) for _ in range(8)) for gpu in "01"}
+    ranks = [WatchedRank(rank=at, pid=at, address=str(at), cores=1.0) for at in (0, 1)]
+    assert judge(ranks, JobLoads(gpus=half), together=True).launching
+    idle = [WatchedRank(rank=at, pid=at, address=str(at), cores=0.2) for at in (0, 1)]
+    assert not judge(idle, JobLoads(gpus=half), together=True).launching
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [{}, {"busy": 50.0}, {"busy": float("nan"), "sm": 3.0}, {"busy": 400.0, "sm": 3.0}],
+)
+def test_nonsense_of_the_driver_is_no_figure(metrics: dict[str, float]) -> None:
+    assert slice_of(metrics) is None

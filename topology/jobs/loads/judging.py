@@ -1,0 +1,210 @@
+"""Which rank the others wait for, by what their GPUs do; the late rank is the one that never waits.
+
+A GPU that waits in a kernel of NCCL is "100 % busy" and takes few multiprocessors. Seen on two H100
+(NCCL 2.28.9): a hung all-reduce takes 1 to 5 % of them, one of many channels up to 18 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+import msgspec
+
+from ...model.severity import Word
+from .watching import GpuSlice, JobLoads
+
+LEAST_SLICES = 4
+STEADY = 0.75
+"""Share of the slices in which the same has to be seen; a rank that evaluates between two steps
+looks late in some of them."""
+FULLY_BUSY = 0.85
+LEAST_GAP = 0.1
+"""Of the time: below it, ranks are called equal."""
+LEAST_LINK_GBS = 0.2
+"""One way, sent and received: below it no rank waits for data of another one."""
+LEAST_PCIE_GBS = 1.0
+WAITING_SM = 0.12
+"""Multiprocessors that a waiting collective takes, in the middle of what was seen."""
+COMPUTING_SM = 0.93
+"""What large matrix products take."""
+LAUNCH_BUSY = 0.8
+"""With GPUs busy for less, and a core of each rank that is not, launching is what takes long."""
+FULL_CORE = 0.9
+
+
+class Lateness(Word):
+    """How a rank is late: its GPU is idle while others wait, or computes for longer."""
+
+    HOST = "host"
+    GPU = "GPU"
+
+
+class RankLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank: the mean over what was watched, as shares of the time."""
+
+    rank: int
+    pid: int
+    busy: float
+    computing: float
+    """Estimated from the multiprocessors that were taken."""
+    nvlink_gbs: float | None = None
+    pcie_gbs: float | None = None
+
+    @property
+    def in_library(self) -> float:
+        """In kernels that take few multiprocessors: those of NCCL that transfer or wait."""
+        return max(self.busy - self.computing, 0.0)
+
+    @property
+    def idle(self) -> float:
+        """Without any kernel."""
+        return max(1.0 - self.busy, 0.0)
+
+
+class LateRank(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank for which all others wait."""
+
+    rank: int
+    pid: int
+    how: Lateness
+    waiting: float
+    """Share of the time that the others lose: what their GPUs are busy for longer than its one, or
+    what it computes for longer than they do."""
+
+    @property
+    def times_slower(self) -> float:
+        """How much longer a step takes than without."""
+        return 1 / (1 - min(self.waiting, 0.99))
+
+
+class JudgedLoads(msgspec.Struct, frozen=True, kw_only=True):
+    """What the watch says of one job."""
+
+    ranks: tuple[RankLoad, ...] = ()
+    """Those whose GPU gave figures; () unless all ranks here that have one GPU each did."""
+    late: LateRank | None = None
+    launching: bool = False
+    """Whether all GPUs idle while each rank keeps a core busy."""
+    over_pcie: bool = False
+    """Whether the ranks exchange data over PCIe and nothing over the NVLinks that they have."""
+    sleeps: Mapping[int, Mapping[str, int]] = {}
+
+
+class WatchedRank(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank of a job here, and the GPU that is its own."""
+
+    rank: int
+    pid: int
+    address: str
+    cores: float | None = None
+    """Cores' worth of CPU time that it took."""
+    nvlinked: bool = False
+    """Whether its GPU has NVLinks to those of other ranks."""
+
+
+def judge(ranks: Sequence[WatchedRank], loads: JobLoads, *, together: bool) -> JudgedLoads:
+    """Compare the ranks of one job; `together`: whether collectives of them all went on meanwhile.
+
+    Ranks that do different work by design, stages of a pipeline, launch few such collectives: of
+    them nobody is called late.
+    """
+    own = {one.rank: loads.gpus.get(one.address, ()) for one in ranks}
+    if len(ranks) < 2 or any(len(slices) < LEAST_SLICES for slices in own.values()):
+        return JudgedLoads(sleeps=loads.sleeps)
+    found = tuple(_load(one, own[one.rank]) for one in ranks)
+    flat = [fmean([gpu_slice.busy for gpu_slice in slices]) for slices in own.values()]
+    late = _late(ranks, own) if together else None
+    return JudgedLoads(
+        ranks=found,
+        late=late,
+        launching=late is None
+        and max(flat) <= LAUNCH_BUSY
+        and max(flat) - min(flat) < LEAST_GAP
+        and max(flat) > LEAST_GAP
+        and all((one.cores or 0.0) >= FULL_CORE for one in ranks),
+        over_pcie=_over_pcie(ranks, found),
+        sleeps=loads.sleeps,
+    )
+
+
+def computing(gpu_slice: GpuSlice) -> float:
+    """Share of the time in which a GPU computes, estimated from its multiprocessors."""
+    share = (gpu_slice.sm - gpu_slice.busy * WAITING_SM) / (COMPUTING_SM - WAITING_SM)
+    return min(max(share, 0.0), gpu_slice.busy)
+
+
+def _load(one: WatchedRank, slices: Sequence[GpuSlice]) -> RankLoad:
+    links = [each.nvlink_gbs for each in slices if each.nvlink_gbs is not None]
+    pcie = [each.pcie_gbs for each in slices if each.pcie_gbs is not None]
+    return RankLoad(
+        rank=one.rank,
+        pid=one.pid,
+        busy=fmean(each.busy for each in slices),
+        computing=fmean(map(computing, slices)),
+        nvlink_gbs=fmean(links) if links else None,
+        pcie_gbs=fmean(pcie) if pcie else None,
+    )
+
+
+def _over_pcie(ranks: Sequence[WatchedRank], found: Sequence[RankLoad]) -> bool:
+    return all(
+        one.nvlinked
+        and load.nvlink_gbs is not None
+        and load.nvlink_gbs < LEAST_LINK_GBS
+        and (load.pcie_gbs or 0.0) >= LEAST_PCIE_GBS
+        and load.busy >= FULLY_BUSY
+        for one, load in zip(ranks, found, strict=True)
+    )
+
+
+def _late(ranks: Sequence[WatchedRank], own: Mapping[int, Sequence[GpuSlice]]) -> LateRank | None:
+    """The rank that stands out in nearly all slices in the same way; None without one."""
+    count = min(map(len, own.values()))
+    seen: list[tuple[int, Lateness, float]] = []
+    for place in range(count):
+        one = {rank: slices[-count + place] for rank, slices in own.items()}
+        if (said := _late_in(one)) is not None:
+            seen.append(said)
+    votes = [said[:2] for said in seen]
+    most = max(set(votes), key=votes.count, default=None)
+    if most is None or votes.count(most) < STEADY * count:
+        return None
+    waiting = median(share for rank, how, share in seen if (rank, how) == most)
+    pid = next(one.pid for one in ranks if one.rank == most[0])
+    return LateRank(rank=most[0], pid=pid, how=most[1], waiting=waiting)
+
+
+def _late_in(slices: Mapping[int, GpuSlice]) -> tuple[int, Lateness, float] | None:
+    """Who is late over one moment, how, and what the others lose of it."""
+    if not all(map(_exchanges, slices.values())):
+        return None
+    by_busy = sorted(slices, key=lambda rank: slices[rank].busy)
+    first, others = by_busy[0], by_busy[1:]
+    least = min(slices[rank].busy for rank in others)
+    if least >= FULLY_BUSY and least - slices[first].busy >= LEAST_GAP:
+        return first, Lateness.HOST, fmean(slices[r].busy for r in others) - slices[first].busy
+    shares = {rank: _work(slices, rank) for rank in slices}
+    last = max(shares, key=lambda rank: shares[rank])
+    rest = [shares[rank] for rank in shares if rank != last]
+    gap = shares[last] - max(rest)
+    if min(each.busy for each in slices.values()) >= FULLY_BUSY and gap >= LEAST_GAP:
+        return last, Lateness.GPU, shares[last] - fmean(rest)
+    return None
+
+
+def _work(slices: Mapping[int, GpuSlice], rank: int) -> float:
+    """Share of the time in which a GPU computes, against the one that takes the most."""
+    full = max(each.sm / each.busy for each in slices.values() if each.busy > 0)
+    room = max(full - WAITING_SM, 0.1)
+    one = slices[rank]
+    return min(max((one.sm - one.busy * WAITING_SM) / room, 0.0), one.busy)
+
+
+def _exchanges(gpu_slice: GpuSlice) -> bool:
+    links, pcie = gpu_slice.nvlink_gbs, gpu_slice.pcie_gbs
+    return (
+        (links or 0.0) >= LEAST_LINK_GBS
+        or (links is None and pcie is None)
+        or ((pcie or 0.0) >= LEAST_PCIE_GBS)
+    )

@@ -1,0 +1,176 @@
+"""What was watched of a job's GPUs and processes, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...model.english import listing
+from ...model.finding import Finding
+from ...model.readings import ProcessState, Readings
+from ...model.severity import SLOW, JobVerdict
+from ...model.units import gbs, percent
+from ..activity import Activity
+from ..grouping import Job
+from ..standing import FULL_CORE, KnownBy, job_finding
+from .judging import JudgedLoads, Lateness, LateRank, RankLoad
+
+MOST_NAMED = 3
+NO_P2P = ("NCCL_P2P_DISABLE", "1")
+WAITS_FOR_CPU = 0.25
+"""Share of the time that a thread stands in the queue of its CPUs, from which that is a reason."""
+SLEEPS = {
+    "nanosleep": "it sleeps by a timer",
+    "flock": "it waits for a lock on a file",
+    "lock_inode": "it waits for a lock on a file",
+    "futex": "it waits for another thread or a lock of its own",
+    "pipe": "it waits for another process at a pipe",
+    "poll": "it waits for a pipe or a socket",
+    "select": "it waits for a pipe or a socket",
+    "skb": "it waits for a socket",
+    "accept": "it waits for a socket",
+    "io_schedule": "it waits for a disk",
+    "folio": "it waits for a disk",
+    "page_bit": "it waits for a disk",
+    "fsync": "it waits for a disk",
+    "jbd2": "it waits for a disk",
+    "wait": "it waits for a process that it started",
+}
+"""Parts of the names of kernel functions, in the order in which they are looked for."""
+OFTEN = 0.2
+"""Share of the looks from which a place of sleep is a reason."""
+BY_DESIGN = "whether it should: a rank with more data or more layers computes for longer by design"
+
+
+def sentence(judged: JudgedLoads, reason: str) -> tuple[str, JobVerdict] | None:
+    """What stands out, behind "4 ranks, "; None where nothing does."""
+    late = judged.late
+    if late is not None:
+        others = "the other waits" if len(judged.ranks) == 2 else "the others wait"
+        does = (
+            "keeps its GPU waiting" if late.how is Lateness.HOST else "computes for longer than all"
+        )
+        why = f": {reason}" if reason else ""
+        return (
+            f"rank {late.rank} {does}{why}; {others} for it about "
+            f"{percent(100 * late.waiting)} of the time, so that a step takes about "
+            f"{late.times_slower:.2g} times as long",
+            JobVerdict.SLOW,
+        )
+    if judged.launching:
+        idle = percent(100 * min(one.idle for one in judged.ranks))
+        return (
+            f"the GPUs idle {idle} of the time or more while each rank keeps a core busy: starting "
+            "kernels is what takes long, not the network",
+            JobVerdict.SLOW,
+        )
+    if judged.over_pcie:
+        rate = gbs(max(one.pcie_gbs or 0.0 for one in judged.ranks))
+        why = f": {reason}" if reason else ""
+        return f"their data goes over PCIe, {rate} each way, and none over NVLink{why}", (
+            JobVerdict.SLOW
+        )
+    return None
+
+
+def reason(
+    judged: JudgedLoads, job: Job, activities: Mapping[int, Activity], readings: Readings
+) -> str:
+    """Why the rank is late, or why the links are not used; "" where nothing tells."""
+    if judged.late is None:
+        told = [dict(user.reading.variables or ()) for user in job.processes]
+        off = judged.over_pcie and all(one.get(NO_P2P[0]) == NO_P2P[1] for one in told)
+        return f"{'='.join(NO_P2P)} is set" if off else ""
+    if judged.late.how is Lateness.GPU:
+        return _why_gpu(judged.late, job, readings)
+    return _why_host(judged.late, activities.get(judged.late.pid), judged.sleeps)
+
+
+def _why_gpu(late: LateRank, job: Job, readings: Readings) -> str:
+    own = {user.pid for user in job.processes}
+    user = next(user for user in job.processes if user.pid == late.pid)
+    for gpu in (readings.gpu(address) for address in user.gpus):
+        others = [one.pid for one in (gpu.processes or () if gpu else ()) if one.pid not in own]
+        if others:
+            pids = listing([f"pid {pid}" for pid in others], MOST_NAMED)
+            return f"another program is on its GPU ({pids})"
+    return ""
+
+
+def _why_host(
+    late: LateRank, activity: Activity | None, sleeps: Mapping[int, Mapping[str, int]]
+) -> str:
+    if activity is None:
+        return ""
+    if (activity.queued or 0.0) >= WAITS_FOR_CPU:
+        taken = percent(100 * (activity.queued or 0.0))
+        return f"its first thread waits for a CPU {taken} of the time, which others use"
+    if activity.stayed == ProcessState.DISK_SLEEP:
+        return "it waits for a disk"
+    if (activity.user_cores or 0.0) + (activity.system_cores or 0.0) >= FULL_CORE:
+        return "its CPU computes meanwhile"
+    places = sleeps.get(late.pid, {})
+    looks = sum(places.values())
+    named = sorted((place for place in places if place), key=lambda place: -places[place])
+    for place in named:
+        told = next((text for part, text in SLEEPS.items() if part in place), None)
+        if told is not None and places[place] >= OFTEN * looks:
+            return f"{told} ({place})"
+    return "its process sleeps" if (activity.user_cores or 1.0) < 1 - OFTEN else ""
+
+
+def findings(judged: JudgedLoads) -> Iterator[Finding]:
+    """What each GPU did, and who is late."""
+    if judged.ranks:
+        late = None if judged.late is None else judged.late.rank
+        severity = {} if late is None else {"severity": SLOW}
+        ranks = () if late is None else (late,)
+        text = "; ".join(map(_composition, _told(judged.ranks)))
+        left = len(judged.ranks) - len(_told(judged.ranks))
+        more = f"; and {left} more ranks" if left else ""
+        yield job_finding("step", f"{text}{more}", KnownBy.DRIVER, ranks=ranks, **severity)
+
+
+def _told(ranks: Sequence[RankLoad]) -> Sequence[RankLoad]:
+    return sorted(ranks, key=lambda one: one.busy)[:8] if len(ranks) > 8 else ranks
+
+
+def _composition(one: RankLoad) -> str:
+    parts = ((one.computing, "computing"), (one.in_library, "transferring or waiting"),
+             (one.idle, "without work"))  # fmt: skip
+    told = [f"{percent(100 * share)} {what}" for share, what in parts]
+    return f"rank {one.rank} about {listing(told, len(told))}"
+
+
+def in_short(ranks: Iterable[RankLoad]) -> str:
+    """What a step of a job is made of that runs; "" where it is not known."""
+    every = list(ranks)
+    if not every:
+        return ""
+    mean = [
+        sum(getattr(one, part) for one in every) / len(every)
+        for part in ("computing", "in_library", "idle")
+    ]
+    words = ("compute", "transfer or wait", "have no work")
+    return (
+        "its GPUs "
+        + listing(
+            [
+                f"{word} about {percent(100 * share)}"
+                for word, share in zip(words, mean, strict=True)
+            ],
+            3,
+        )
+        + " of the time"
+    )
+
+
+def unknown(judged: JudgedLoads, *, several: bool) -> Iterator[str]:
+    """What the watch leaves open."""
+    if judged.late is not None and judged.late.how is Lateness.GPU:
+        yield BY_DESIGN
+    if several and not judged.ranks:
+        yield (
+            "what a step is made of: the driver gives no shares of these GPUs' units; NCCL's "
+            "Inspector records it: NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so "
+            "NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_DIR=DIR, then `gputop jobs`"
+        )
