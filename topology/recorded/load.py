@@ -320,7 +320,7 @@ def _in_text(
     kept = KeptText(form for form in forms if form.starts is not None)
     kept.offer_all(data)
     try:
-        text = read_sections(kept.data, forms, path, kept.number)
+        text = read_sections(kept.data, forms, kept.number)
     except FormatError as error:
         if said := _in_log(path, data, taken_at, logs, alone=True):
             return [said], [(f"{path.name}, line {error.line}", str(error))]

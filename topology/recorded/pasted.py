@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 import msgspec
 
@@ -49,9 +48,8 @@ def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> P
     the line of the whole text for a line of `data`.
     """
     forms = text_formats()
-    path = Path(name or "text")
     try:
-        found = read_sections(data, forms, path, number)
+        found = read_sections(data, forms, number)
     except FormatError as error:
         nothing = NodeSnapshot(taken_at=0.0, source=(name or "text",))
         return PastedText(nothing, (), ((f"line {error.line}", str(error)),))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -128,13 +129,21 @@ def library_version(text: str) -> LibraryVersion | None:
 
 def versions_in(text: str, line: int = 0) -> Iterator[SaidVersion]:
     """Every version that a line names; of a wrapped line, the two parts with a blank between."""
-    if _ADVICE.search(text):
-        return
-    for product, mark, form in _FORMS:
-        found = form.search(text) if mark in text else None
-        if found is not None:
-            number = next(group for group in found.groups() if group)
-            yield SaidVersion(product=product, version=_dotted(number), line=line, text=text[:200])
+    for product, version in _named(text):
+        yield SaidVersion(product=product, version=version, line=line, text=text[:200])
+
+
+@lru_cache(512)
+def _named(text: str) -> tuple[tuple[Product, str], ...]:
+    """Products and their versions; jobs of a kind say the same."""
+    tried = ((product, form.search(text)) for product, mark, form in _FORMS if mark in text)
+    found = [(product, match) for product, match in tried if match is not None]
+    if not found or _ADVICE.search(text):
+        return ()
+    return tuple(
+        (product, _dotted(next(group for group in match.groups() if group)))
+        for product, match in found
+    )
 
 
 def _dotted(number: str) -> str:

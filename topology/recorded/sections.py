@@ -6,6 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from ..model.part import PartialNode
 MOST_SECTIONS = 256
 BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
 """How the reason begins, or goes on behind the tool, for an output that gives nothing."""
+_NO_FILE = Path("text")
+"""What is a part of a text has no file of its own."""
 BETWEEN = "text that --from does not read"
 _MOST_RANGES = 6
 _NO_BREAK = str.maketrans(dict.fromkeys("\xa0\u2007\u202f", " ") | dict.fromkeys("\u200b\ufeff"))
@@ -57,7 +60,7 @@ class Sections(msgspec.Struct, frozen=True):
 
 
 def read_sections(
-    data: bytes, forms: Sequence[Format], path: Path, number: Callable[[int], int] = int
+    data: bytes, forms: Sequence[Format], number: Callable[[int], int] = int
 ) -> Sections | None:
     """Every output of these formats in a text; None where there is none.
 
@@ -66,32 +69,22 @@ def read_sections(
     Raises FormatError where none of them can be read, with the line of the file.
     """
     text = plain(data)
-    sections = split(text, forms)
+    sections, outcomes = _read(text, tuple(form for form in forms if form.starts is not None))
     if not sections:
         return None
     parts: list[tuple[Format, PartialNode]] = []
     passed_over: list[tuple[str, str]] = []
     first_error: FormatError | None = None
-    for section in _joined(sections):
-        where = _lines([(section.first, section.last)], number)
-        form = section.form
-        if form.elsewhere:
-            passed_over.append((where, form.elsewhere))
+    for section, outcome in outcomes:
+        if isinstance(outcome, PartialNode):
+            parts.append((section.form, outcome))
             continue
-        if not form.repeats and any(other is form for other, _ in parts):
-            passed_over.append((where, f"another output of {form.id}; the first one is used"))
-            continue
-        try:
-            part = form.parse(section.text.encode("utf-8", "replace"), path)
-            if _of_others(part, [before for other, before in parts if other is form]):
-                passed_over.append((where, f"an output of {form.id} that shows other GPUs"))
-            else:
-                parts.append((form, part))
-        except FormatError as error:
-            line = number(section.first - 1 + (error.line or 1))
-            located = FormatError(f"{_failed(form, error)}: {error}", line)
-            first_error = first_error or located
-            passed_over.append((where, str(located)))
+        why = outcome
+        if isinstance(outcome, FormatError):
+            line = number(section.first - 1 + (outcome.line or 1))
+            why = f"{_failed(section.form, outcome)}: {outcome}"
+            first_error = first_error or FormatError(why, line)
+        passed_over.append((_lines([(section.first, section.last)], number), str(why)))
     if not parts and not any(section.form.elsewhere for section in sections):
         raise first_error or FormatError("nothing in it can be read")
     if doubt := _doubt(parts):
@@ -102,6 +95,39 @@ def read_sections(
     return Sections(tuple(parts), tuple(passed_over), tuple(sections))
 
 
+_Outcome = PartialNode | FormatError | str
+"""What an output says, or why it is not used."""
+
+
+@lru_cache(1)  # a text that holds a log too is read once for the log and once for the node
+def _read(
+    text: str, forms: tuple[Format, ...]
+) -> tuple[list[TextSection], list[tuple[TextSection, _Outcome]]]:
+    """The outputs in a text, and what came of each."""
+    sections = split(text, forms)
+    outcomes: list[tuple[TextSection, _Outcome]] = []
+    parts: list[tuple[Format, PartialNode]] = []
+    for section in _joined(sections):
+        form = section.form
+        outcome: _Outcome
+        if form.elsewhere:
+            outcome = form.elsewhere
+        elif not form.repeats and any(other is form for other, _ in parts):
+            outcome = f"another output of {form.id}; the first one is used"
+        else:
+            try:
+                outcome = form.parse(section.text.encode("utf-8", "replace"), _NO_FILE)
+            except FormatError as error:
+                outcome = error
+        if isinstance(outcome, PartialNode):
+            if _of_others(outcome, [before for other, before in parts if other is form]):
+                outcome = f"an output of {form.id} that shows other GPUs"
+            else:
+                parts.append((form, outcome))
+        outcomes.append((section, outcome))
+    return sections, outcomes
+
+
 def _failed(form: Format, error: FormatError) -> str:
     sound = isinstance(error, ProvesNothingError)
     return f"{form.id} {PROVES_NOTHING}" if sound else f"{BROKEN} {form.id}"
@@ -110,16 +136,23 @@ def _failed(form: Format, error: FormatError) -> str:
 def _joined(sections: Sequence[TextSection]) -> list[TextSection]:
     """The sections, with those of a format that is read together as one, where the first stands."""
     found: list[TextSection] = []
-    first: dict[str, int] = {}
+    texts: dict[str, list[str]] = {}
     for section in sections:
-        place = first.get(section.form.id)
-        if place is None or not section.form.together:
-            first.setdefault(section.form.id, len(found))
-            found.append(section)
+        if section.form.together and section.form.id in texts:
+            texts[section.form.id].append(section.text)
         else:
-            text = f"{found[place].text.rstrip()}\n{section.text}"
-            found[place] = msgspec.structs.replace(found[place], text=text)
-    return found
+            texts.setdefault(section.form.id, [section.text])
+            found.append(section)
+    return [
+        msgspec.structs.replace(section, text=_one_below_another(texts[section.form.id]))
+        if section.form.together
+        else section
+        for section in found
+    ]
+
+
+def _one_below_another(texts: Sequence[str]) -> str:
+    return "\n".join([*(text.rstrip() for text in texts[:-1]), texts[-1]])
 
 
 def _of_others(part: PartialNode, before: Sequence[PartialNode]) -> bool:
@@ -161,19 +194,28 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
     sections: list[TextSection] = []
     end = whole = 0
     found.sort(key=lambda item: item[:2])
-    for index, (start, order, form) in enumerate(found):
+    others = _starts_of_others([item[:2] for item in found], len(text))
+    for (start, _, form), other in zip(found, others, strict=True):
         if start < end or (whole == MOST_SECTIONS and form.finds is None):
             continue
         whole += form.finds is None
         first = bisect_right(lines, start)
         last = _last(text, lines, first, form)
         if form.yields:
-            others = (other for other, of, _ in found[index + 1 :] if of != order)
-            stop = bisect_right(lines, next(others, len(text)))
+            stop = bisect_right(lines, other)
             last = min(last, stop - 1) if first < stop <= last else last
         end = lines[last] if last < len(lines) else len(text)
         sections.append(TextSection(form, text[start:end], first, last))
     return sections
+
+
+def _starts_of_others(starts: Sequence[tuple[int, int]], end: int) -> list[int]:
+    """For each start and its format, where the next output of another format starts."""
+    found = [end] * len(starts)
+    for at in range(len(starts) - 2, -1, -1):
+        (start, order), same = starts[at + 1], starts[at][1]
+        found[at] = found[at + 1] if order == same else start
+    return found
 
 
 def _last(text: str, lines: Sequence[int], first: int, form: Format) -> int:

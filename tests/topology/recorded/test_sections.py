@@ -172,3 +172,13 @@ def test_the_start_of_a_format_is_sought_line_by_line(name: str, filler: str) ->
         return
     with within(5):  # a pattern whose blanks cross lines takes a minute
         assert list(form.starts.finditer(f"x{filler * 40_000}x")) == []
+
+
+def test_lines_of_the_kernel_one_by_one_take_no_square(tmp_path: Path) -> None:
+    """Each is an output of its own, which ends where another format begins."""
+    path = tmp_path / "dmesg.txt"
+    xid = "NVRM: Xid (PCI:0000:08:00): 31, pid={0}, name=chrome, Ch 00000023, intr 0. MMU Fault\n"
+    path.write_text("\n".join(f"note {n}\n{xid.format(n)}" for n in range(10000)))
+    with within(1.5):
+        events = load([str(path)]).snapshot.kernel_events or ()
+    assert [event.count for event in events] == [10000]

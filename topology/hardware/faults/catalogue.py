@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ...model.kernel_event import KernelEvent, KernelSource
+from ...model.literals import literals
 from ...model.page import Fix
 from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Sureness
 from ...toml import tomllib
@@ -123,6 +124,40 @@ def faults(kind: str) -> dict[str, KernelFault]:
     table = rows("kernel")["line"] if kind == KernelSource.LINE else rows(kind)[kind]
     made = (msgspec.convert(row, KernelFault) for row in table)
     return {row.id or str(row.code): row for row in made}
+
+
+def in_words(line: str) -> tuple[KernelFault, re.Match[str]] | None:
+    """The first row in words that a line matches; only patterns whose texts it holds are tried."""
+    there = {order for text, orders in _by_text() if text in line for order in orders}
+    patterns = _patterns()
+    for order in sorted(there):
+        row, pattern = patterns[order]
+        if (found := pattern.search(line)) is not None:
+            return row, found
+    return None
+
+
+@cache
+def _patterns() -> list[tuple[KernelFault, re.Pattern[str]]]:
+    return [(row, one) for row in faults(KernelSource.LINE).values() for one in row.patterns]
+
+
+@cache
+def _by_text() -> list[tuple[str, list[int]]]:
+    """Texts, and the patterns that match no line without one of theirs; "" for any line."""
+    found: dict[str, list[int]] = {}
+    for order, (_, pattern) in enumerate(_patterns()):
+        alternatives = literals(pattern.pattern)
+        for text in {text for sets in alternatives for text in sets[0]} or {""}:
+            found.setdefault(text, []).append(order)
+    return list(found.items())
+
+
+@cache
+def cleared() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Faults that a later line ends, each with the pattern of that line."""
+    rows = faults(KernelSource.LINE).values()
+    return tuple((row.id, compiled(row.clears)) for row in rows if row.clears)
 
 
 @cache

@@ -3,7 +3,6 @@
 import re
 from typing import NamedTuple
 
-from ...recorded.said_versions import MARKS as VERSION_MARKS
 from .graph_lines import UNNAMED
 from .pasted_settings import Setting, settings_in
 from .torch_progress import MARKS
@@ -51,8 +50,6 @@ class Said(NamedTuple):
     progress: bool
     """It may say how far a rank came."""
     settings: list[Setting]
-    names_versions: bool
-    """It may name versions of any product."""
 
 
 def said(line: bytes) -> Said:
@@ -72,7 +69,6 @@ def said(line: bytes) -> Said:
         its_version=None if named is None else named[1],
         progress=torch >= 0 and any(mark in text for mark in MARKS),
         settings=[] if last_words else settings_in(text),
-        names_versions=any(text.find(mark) >= 0 for mark in VERSION_MARKS),
     )
 
 

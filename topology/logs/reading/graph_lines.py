@@ -62,7 +62,7 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
         comm = process.comm
         if len(process.earlier) > 1:
             comm = _owner(process, src, dst, at_src, at_dst)
-    if comm is None:
+    if comm is None and not process.left_out:
         comm = _comm(log, process, (src, dst), line)
     if comm is None:
         return "transport"
@@ -131,9 +131,11 @@ def _comm(
     log: GatheredLog, process: Process, ranks: Iterable[int], line: int
 ) -> CommBuilder | None:
     """The communicator of a line that names ranks; a made-up one where its start is missing."""
-    most = max(ranks, default=-1)
-    if process.comm is not None or process.left_out or most < 0:
+    if process.comm is not None or process.left_out:
         return process.comm
+    most = max(ranks, default=-1)
+    if most < 0:
+        return None
     comm = log.communicator("unnamed", 0, line)
     if comm is not None:
         comm.size_seen_only = comm.nranks == 0 or comm.size_seen_only
@@ -198,8 +200,9 @@ def on_trees(log: GatheredLog, process: Process, text: bytes, line: int) -> str 
     """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 in reverse."""
     log.speakers.planned(process)
     trees = _trees(text)
-    for rank, parent, down, channel in trees:
-        _keep_tree(log, process, line, rank, parent, down, channel)
+    if not process.left_out or process.comm is not None:
+        for rank, parent, down, channel in trees:
+            _keep_tree(log, process, line, rank, parent, down, channel)
     return "tree" if trees or text.strip() == b"Trees" else None
 
 

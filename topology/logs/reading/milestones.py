@@ -91,22 +91,22 @@ class Milestones:
         self._first: dict[Milestone, bytes] = {}
         self._last: dict[Milestone, bytes] = {}
 
-    def read(self, lines: list[bytes], words: Vocabulary, first: int) -> None:
-        """Look through the next lines, of which the first has a number; `words`: of new ones."""
+    def read(self, lines: list[tuple[int, bytes]], words: Vocabulary) -> None:
+        """Look through the next lines with their numbers; `words`: of those that are new."""
         texts: dict[Milestone, list[bytes]] = {}
         for text in _SOUGHT.found(words):
             for what in _MAY[text]:
                 texts.setdefault(what, []).append(text)
         if not texts:
             return
-        data = b"\n".join(lines)
+        data = b"\n".join(line for _, line in lines)
         for what, held in texts.items():
             full = len(self._lines.get(what, ())) >= MOST_LINES
             found = self._late(what, held, data) if full else self._all(what, held, data)
-            number, before = first, 0
+            place, before = 0, 0
             for start, end in found:
-                number, before = number + data.count(b"\n", before, start), start
-                self._keep(what, number, data[start:end])
+                place, before = place + data.count(b"\n", before, start), start
+                self._keep(what, lines[place][0], data[start:end])
 
     def _all(self, what: Milestone, held: list[bytes], data: bytes) -> list[tuple[int, int]]:
         """The first lines that show it, as places in the text, and the last one of many."""

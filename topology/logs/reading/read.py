@@ -95,8 +95,11 @@ class Chunk:
         self.lines = lines
         """Without colours, which could stand in every word."""
         marks = whole.count(MARK)
-        self.others = [line for line in lines if line.find(MOST) < 0] if marks else lines
-        """The lines without the usual mark of the library."""
+        self.parts = [line.partition(MOST) for line in lines]
+        """The lines, cut at the usual mark of the library."""
+        self.places = [at for at, (_, mark, _) in enumerate(self.parts) if not mark]
+        """Where the lines without that mark are: 0 for the first."""
+        self.others = [lines[at] for at in self.places]
         self.different = set(self.others)
         others = b"\n".join(self.others).count(MARK) if marks else 0
         self.other_levels = frozenset(filter(_level, self.different) if others else ())
@@ -219,7 +222,9 @@ class _Reading:
     def _speaks(self, chunk: Chunk, whole: list[bytes] | None) -> bool:
         """Whether any of the lines says something, as far as all of them together tell."""
         unmarked = self._unmarked
-        unmarked.learn(whole or chunk.lines, chunk.different, self._number + 1)
+        first = self._number + 1
+        others = zip((first + place for place in chunk.places), chunk.others, strict=True)
+        unmarked.learn(whole or chunk.lines, chunk.different, list(others), first)
         silent = chunk.unmarked and chunk.different.isdisjoint(unmarked.telling)
         quoted = len(self._log.openings) >= MOST_OPENINGS or chunk.blank
         return not (silent and quoted) or bool(unmarked.awaits)
@@ -238,11 +243,11 @@ class _Reading:
         quoted = len(log.openings) >= MOST_OPENINGS or chunk.blank
         telling, levels = unmarked.telling, chunk.other_levels
         glued, failing = chunk.glued, chunk.failing
-        for number, line in enumerate(chunk.lines, self._number + 1):
+        for number, (head, mark, text) in enumerate(chunk.parts, self._number + 1):
             # Nearly all lines of a log are these: a head that is known, and one mark.
-            head, mark, text = line.partition(MOST)
             known = by_head.get(head) if mark else None
             if known is None or (glued and text.find(MARK) >= 0):
+                line = chunk.lines[number - self._number - 1]
                 if not (mark or line in telling or line in levels or unmarked.awaits):
                     elsewhere += 1
                     if not quoted and line.strip() and len(log.openings) < MOST_OPENINGS:

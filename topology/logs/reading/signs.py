@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from ...recorded.literals import literals
+from ...model.literals import literals
 from ...recorded.sought import Sought, Vocabulary
 
 VIA = (b" via P2P/", b" via SHM/", b" via NET/", b" via COLLNET/")

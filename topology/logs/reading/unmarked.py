@@ -19,6 +19,7 @@ from .signs import ABOUT, VIA, Present, Signs
 from .torch_progress import MARKS
 
 _ABOUT = Sought((*ABOUT, *VERSION_MARKS))
+_VERSION_MARKS = frozenset(VERSION_MARKS)
 _OWN = Signs(
     (
         LAST_WORDS.pattern.decode(), "NCCL (?:INFO|WARN|ATTN|DIAG) |CCL version",
@@ -94,6 +95,8 @@ _REMARK = re.compile(
     rb"|^\W*libfabric:.{0,200}<(?:info|debug|trace)>"
 )
 """What other libraries say of their own work: it may hold all words of failures."""
+_REMARKS = (b"UCX  ", b"NVSHMEM ", b"libfabric:")
+"""Each remark holds one of these."""
 MOST_SUSPECTS = 8
 MOST_OPENINGS = 3
 MOST_CONTEXT = 200
@@ -133,8 +136,11 @@ class Unmarked:
         """Lines that say nothing."""
         self.telling: dict[bytes, list[re.Pattern[str]]] = {}
         """Lines that may say something, with the signs that they may match."""
-        self._understood: dict[bytes, tuple[Said, bytes | None]] = {}
-        """What they say, of those that were read, and the part that a sign matches."""
+        self._versioned: set[bytes] = set()
+        """Those of them that may name versions."""
+        self._understood: dict[bytes, tuple[Said, bytes | None, bool]] = {}
+        """What they say, of those that were read, the part that a sign matches, and whether they
+        may name versions."""
         self._size = 0
         self._pause = 0
         """For how many texts no line is remembered: those before had few lines in common."""
@@ -142,22 +148,22 @@ class Unmarked:
         self._open = ""
         """The line before, where it ends where a version should stand."""
 
-    def learn(self, lines: list[bytes], others: set[bytes], first: int) -> None:
+    def learn(
+        self, lines: list[bytes], different: set[bytes], others: list[tuple[int, bytes]], first: int
+    ) -> None:
         """Take the next lines of a text, of which the first has a number, and `others` no head.
 
-        The lines may be longer than `others`, which are cut.
+        `different` are those without their numbers, each once. The lines may be longer than them.
         """
         kept = self._kept
         if kept is not None and kept.goes_on:
             self._forget()  # its lines may be of an output, which may come again
-        new = self._new(others)
+        new = self._new(different)
         words = Vocabulary(b"\n".join(new))
-        self._log.milestones.read(lines, words, first)
+        self._log.milestones.read(others, words)
         if len(self._log.context) < MOST_CONTEXT:
             told = (
-                (number, line[:300])
-                for number, line in enumerate(lines, first)
-                if line.strip() and MARK not in line
+                (number, line[:300]) for number, line in others if line.strip() and MARK not in line
             )
             self._log.context += islice(told, MOST_CONTEXT - len(self._log.context))
         if kept is not None:
@@ -166,6 +172,7 @@ class Unmarked:
 
     def _forget(self) -> None:
         self._present, self._dull, self.telling, self._understood = {}, set(), {}, {}
+        self._versioned = set()
         self._size = 0
 
     def _new(self, lines: set[bytes]) -> set[bytes]:
@@ -199,6 +206,8 @@ class Unmarked:
         for line, marks in lines_with(told, words.text).items():
             if _holds(line, about):
                 self.telling[line] = [sign for one in marks for sign in present.get(one, ())]
+                if not _VERSION_MARKS.isdisjoint(marks):
+                    self._versioned.add(line)
         if not self._pause and self._size <= MOST_REMEMBERED:
             self._dull.update(lines.difference(self.telling))
 
@@ -209,13 +218,13 @@ class Unmarked:
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
         log = self._log
-        said, excerpt = self._understood.get(raw) or self._understand(raw)
+        said, excerpt, names_versions = self._understood.get(raw) or self._understand(raw)
         text = said.text
         awaited, self.awaits = self.awaits, None
         if awaited and not text.strip():
             self.awaits = awaited
             return 0
-        if said.names_versions or awaited is Awaited.VERSION:
+        if names_versions or awaited is Awaited.VERSION:
             self._versions(plain(text, 400), number, awaited)
         if said.progress:
             log.progress.read(text, number)
@@ -238,7 +247,7 @@ class Unmarked:
             log.note("OTHER", None, excerpt, number)
             log.kinds["sign"] += 1
             return 0
-        if said.names_versions and text.strip() and len(log.openings) < MOST_OPENINGS:
+        if names_versions and text.strip() and len(log.openings) < MOST_OPENINGS:
             log.openings.append((number, text[:1600]))
         wanted = len(log.suspects) < MOST_SUSPECTS
         if wanted and _looks_wrong(text):
@@ -256,23 +265,25 @@ class Unmarked:
     def diagnosis(self, raw: bytes, at: int, number: int) -> int:
         """Read a line of the library's own diagnostics, whose mark is at a place; always 1."""
         self._log.diagnostics.read(raw[:at], raw[at + len(MARK) + len("DIAG ") :], number)
-        _, excerpt = self._understood.get(raw) or self._understand(raw)
+        _, excerpt, _ = self._understood.get(raw) or self._understand(raw)
         if excerpt is not None:
             self._log.note("OTHER", None, excerpt, number)
         self._log.kinds["diagnostics"] += 1
         return 1
 
-    def _understand(self, raw: bytes) -> tuple[Said, bytes | None]:
-        """What a line says, and the part that a sign matches."""
+    def _understand(self, raw: bytes) -> tuple[Said, bytes | None, bool]:
+        """What a line says, the part that a sign matches, and whether it may name versions."""
         line = said(raw)
         signs = self.telling.get(raw)
         known = signs is not None
         if signs is None:
             here = self._present.items()
             signs = [sign for one, found in here if line.text.find(one) >= 0 for sign in found]
-        tells = bool(signs) and not _REMARK.search(line.text)
+        remark = _holds(line.text, _REMARKS) and _REMARK.search(line.text)
+        tells = bool(signs) and not remark
         excerpt = self._signs.excerpt(line.text, signs) if tells else None
-        found = line, None if excerpt is None else excerpt.encode()
+        named = raw in self._versioned if known else _holds(raw, VERSION_MARKS)
+        found = line, None if excerpt is None else excerpt.encode(), named
         if known:
             self._understood[raw] = found
         return found

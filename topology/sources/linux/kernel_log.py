@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ...hardware.faults.catalogue import ADDRESS, KernelFault, compiled, faults, meanings, signs
+from ...hardware.faults.catalogue import ADDRESS, KernelFault, cleared, in_words, meanings, signs
 from ...model.kernel_event import KernelEvent, KernelSource
 from ...model.part import PartialNode, Raw
 from ...model.source import Source, SourceAbsent
@@ -95,11 +95,8 @@ def said_in(line: str) -> Said | None:
         return {"kind": KernelSource.XID, "code": code, **named}
     if (found := _SXID.search(line)) is not None:
         return _of_sxid(found)
-    for row in faults(KernelSource.LINE).values():
-        for pattern in row.patterns:
-            if (found := pattern.search(line)) is not None:
-                return _of_line(row, found.groupdict())
-    return None
+    worded = in_words(line)
+    return None if worded is None else _of_line(worded[0], worded[1].groupdict())
 
 
 def _address(text: str) -> str:
@@ -201,11 +198,10 @@ class _Events:
         return bool(adds) and said["kind"] is KernelSource.LINE
 
     def _came_back(self, text: str) -> None:
-        for row in faults(KernelSource.LINE).values() if self.held else ():
-            found = compiled(row.clears).search(text) if row.clears else None
-            if found is not None:
+        for code, pattern in cleared() if self.held else ():
+            if (found := pattern.search(text)) is not None:
                 device = found["device"] and _address(found["device"])
-                self.end(CAME_BACK, code=row.id, device=device)
+                self.end(CAME_BACK, code=code, device=device)
 
     def end(self, why: str, **alike: object) -> None:
         """The events with these fields ended."""

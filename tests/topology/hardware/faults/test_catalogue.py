@@ -12,6 +12,7 @@ from gputop.topology.hardware.faults.catalogue import (
     faults,
     fixes,
     groups,
+    in_words,
     meanings,
     rows,
     signs,
@@ -184,6 +185,20 @@ def test_every_line_in_words_is_read_as_it_is_printed() -> None:
 
     assert all(row.shown for row in faults(KernelSource.LINE).values())
     hold(read, faults(KernelSource.LINE).values(), lambda row: row.id)
+
+
+def test_a_line_is_read_as_if_every_pattern_was_tried() -> None:
+    table = faults(KernelSource.LINE).values()
+
+    def read(line: str) -> None:
+        tried = ((row, one.search(line)) for row in table for one in row.patterns)
+        first = next(((row, found) for row, found in tried if found is not None), None)
+        said = in_words(line)
+        assert (first is None) == (said is None), line
+        if first is not None and said is not None:
+            assert (said[0].id, said[1].span()) == (first[0].id, first[1].span()), line
+
+    hold(read, (line for row in table for line in (*row.shown, row.clears)))
 
 
 def test_a_sign_is_needed() -> None:

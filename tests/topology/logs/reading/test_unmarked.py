@@ -11,7 +11,7 @@ from gputop.topology.logs.reading.pasted_settings import settings_in
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.reading.signs import Signs
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.recorded.literals import literals
+from gputop.topology.model.literals import literals
 from gputop.topology.recorded.sought import Vocabulary
 
 UNHEARD = ("literals",)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _TOKEN = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\(\?:|\(|\)|\||[.^$]|[?*+]\??|\{[\d,]+\}\??|.",
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\(\?P<\w+>|\(\?[a-z]*:|\(|\)|\||[.^$]|[?*+]\??"
+    r"|\{[\d,]+\}\??|.",
     re.DOTALL,
 )
 _CLASSES = "dDwWsSbBAZ"
@@ -22,7 +23,8 @@ _Branch = list["str | _Group"]
 class _Group:
     def __init__(self, *, asserts: bool) -> None:
         self.asserts = asserts
-        """A look-ahead or look-behind: it may forbid, so its text is not needed."""
+        """A look-ahead or look-behind, which may forbid, or a group that takes other letters for
+        its own: its text is not needed."""
         self.branches: list[_Branch] = [[]]
 
 
@@ -35,7 +37,8 @@ def literals(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
     for token in _TOKEN.findall(pattern):
         branch = stack[-1].branches[-1]
         if token.startswith("("):
-            stack.append(_Group(asserts=token not in ("(", "(?:")))
+            plain = token in ("(", "(?:") or token.startswith("(?P<")
+            stack.append(_Group(asserts=not plain))
         elif token == ")":
             closed = stack.pop()
             stack[-1].branches[-1].append(closed)
