@@ -427,6 +427,8 @@ def _rank(rank: RankState) -> dict[str, Any]:
         "states": None if activity is None else list(activity.states),
         **{name: getattr(activity, name, None) for name in MEASURED},
         "wait_channel": None if activity is None else activity.channel,
+        "queued": None if activity is None else activity.queued,
+        "load": rank.load,
     }
 
 

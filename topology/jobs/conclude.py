@@ -106,6 +106,11 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     )
     inspected = compare_records(records.operations)
     judged = _judged(job, evidence, snapshot)
+    loads = {one.pid: one for one in judged.ranks}
+    ranks = tuple(
+        msgspec.structs.replace(rank, load=loads.get(rank.pid or 0)) if loads else rank
+        for rank in ranks
+    )
     reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
     facts = JobFacts(
         ranks=ranks,
@@ -155,7 +160,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         verdict=verdict,
         ranks=ranks,
         findings=tuple(findings),
-        steps=steps_of(ranks, verdict, None if judged.late is None else judged.late.pid),
+        steps=steps_of(ranks, verdict, judged.late_pid),
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),

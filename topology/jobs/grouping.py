@@ -82,6 +82,10 @@ def _once(parts: Iterable[tuple[str, str, int | None]]) -> list[int | None]:
     return list(by.values())
 
 
+ALONE = "pid "
+"""How the key of a process begins that nothing tells to be of a job."""
+
+
 def jobs(snapshot: NodeSnapshot) -> tuple[Job, ...]:
     """Group the processes on the GPUs; the job on the first GPU comes first."""
     users = gpu_users(snapshot.readings)
@@ -90,9 +94,14 @@ def jobs(snapshot: NodeSnapshot) -> tuple[Job, ...]:
     for user in users:
         if user.reading.parent is not None:
             siblings[user.reading.parent] = siblings.get(user.reading.parent, 0) + 1
+    together = {user.pid: members[0] for members in communicators(users) for user in members}
     groups: dict[tuple[str, str], list[GpuUser]] = {}
     for user in users:
-        groups.setdefault(_group(user, known, siblings), []).append(user)
+        group = _group(user, known, siblings)
+        # A shell that starts each rank by itself says of none to which job it belongs.
+        if group[0].startswith(ALONE) and user.pid in together:
+            group = _group(together[user.pid], known, siblings)
+        groups.setdefault(group, []).append(user)
     found = [_job(key, name, members) for (key, name), members in groups.items()]
     return tuple(sorted(found, key=lambda job: (job.gpus[0], job.processes[0].pid)))
 
@@ -113,7 +122,7 @@ def _group(user: GpuUser, known: dict[int, GpuUser], siblings: dict[int, int]) -
     started = parent is not None and command is not None and command not in LAUNCHERS_OF_MANY
     if started and siblings.get(parent or 0, 0) > 1:
         return f"parent {parent}", f"{command} {parent}"
-    return f"pid {process.pid}", f"{process.command or 'pid'} {process.pid}"
+    return f"{ALONE}{process.pid}", f"{process.command or 'pid'} {process.pid}"
 
 
 def _job(key: str, name: str, members: list[GpuUser]) -> Job:

@@ -16,10 +16,12 @@ from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
 from .ras.comparing import CommunicatorState, moving
-from .standing import LONG_SECONDS, KnownBy, RankState, TroubleKind
+from .standing import FULL_CORE, LONG_SECONDS, KnownBy, RankState, TroubleKind
 
 MOST_NAMED = 3
 DEFAULT = "default group"
+COMPUTES = 0.2
+"""Share of the time from which a GPU is said to compute."""
 
 
 class Sentence(NamedTuple):
@@ -156,7 +158,17 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
     if not job.guilty or job.waiting is None:
         return None
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
-    return Sentence(f"{job.waiting.text}{since}, {job.named}", verdict)
+    doing = f"; {_doing(job.guilty[0])}" if verdict is JobVerdict.WAITS else ""
+    return Sentence(f"{job.waiting.text}{since}, {job.named}{doing}".rstrip("; "), verdict)
+
+
+def _doing(rank: RankState) -> str:
+    """What a rank that is behind does, as one that evaluates or writes a checkpoint; or ""."""
+    if rank.load is not None and rank.load.computing >= COMPUTES:
+        return "its GPU computes meanwhile"
+    activity = rank.activity
+    cores = 0.0 if activity is None else (activity.user_cores or 0) + (activity.system_cores or 0)
+    return "its CPU works meanwhile" if cores >= FULL_CORE else ""
 
 
 def _differing(job: JobFacts) -> Sentence | None:

@@ -10,6 +10,7 @@ from ..model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Origin, Severity,
 from .activity import Activity
 from .flight.comparing import RecordedGroup
 from .grouping import Job
+from .loads.judging import RankLoad
 from .loads.watching import JobLoads
 from .ras.answer import MissingRank, Process
 from .ras.comparing import CommunicatorState, moving
@@ -26,9 +27,9 @@ FULL_CORE = 0.9
 """From this share of a core on, a process is said to use a whole one."""
 
 
-MOVES = 4
-"""Collectives of all ranks between two answers of RAS, from which they count as equal ranks: stages
-of a pipeline meet seldom, for a loss or a norm."""
+EQUAL_RATE = 5.0
+"""Collectives of all ranks a second, from which they count as equal: stages of a pipeline meet
+seldom, for a loss or a norm."""
 
 SEVERITIES = {
     JobVerdict.HANGS: BROKEN, JobVerdict.FAULTY: BROKEN, JobVerdict.WAITS: SLOW,
@@ -105,6 +106,8 @@ class RankState(msgspec.Struct, frozen=True, kw_only=True):
     activity: Activity | None = None
     busy_percent: float | None = None
     """Utilisation of its GPU as the driver says; the mean over several."""
+    load: RankLoad | None = None
+    """What its GPU did over some seconds; None where the driver gives no such shares."""
     busiest_percent: float | None = None
     """The same of the busiest of them; None unless it is known of all."""
 
@@ -159,9 +162,12 @@ class JobEvidence(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return any(state.still is False for state in self.ras)
 
     def together(self, pids: frozenset[int]) -> bool:
-        """Whether collectives of all these processes went on, as those of equal ranks do."""
+        """Whether collectives of all these processes went on as often as those of equal ranks."""
+        seconds = next((activity.seconds for activity in self.activities.values()), 0.0)
         return any(
-            state.still is False and (state.grown or 0) >= MOVES and pids <= state.pids
+            state.still is False
+            and (state.grown or 0) >= max(EQUAL_RATE * seconds, 1)
+            and pids <= state.pids
             for state in self.ras
         )
 

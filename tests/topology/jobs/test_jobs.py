@@ -187,3 +187,15 @@ def test_several_gpus_give_one_word() -> None:
     assert together((near, far)) == PARTLY
     assert together((near, Binding(gpu="c"))) is None
     assert together(()) is None
+
+
+def test_ranks_that_a_shell_starts_one_by_one_are_one_job() -> None:
+    ranks = [
+        process(40 + at, rank=at, parent=7, parent_command="bash", command="python3", **WORLD)
+        for at in range(2)
+    ]
+    other = process(90, parent=7, parent_command="bash", command="python3")
+    assert [[user.pid for user in job.processes] for job in jobs(node(*ranks, other))] == [
+        [40, 41],
+        [90],
+    ]

@@ -71,6 +71,8 @@ class LateRank(msgspec.Struct, frozen=True, kw_only=True):
     waiting: float
     """Share of the time that the others lose: what their GPUs are busy for longer than its one, or
     what it computes for longer than they do."""
+    equal: bool = True
+    """Whether its work is known to be that of the others: stages of a pipeline differ by design."""
 
     @property
     def times_slower(self) -> float:
@@ -90,6 +92,11 @@ class JudgedLoads(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the ranks exchange data over PCIe and nothing over the NVLinks that they have."""
     sleeps: Mapping[int, Mapping[str, int]] = {}
 
+    @property
+    def late_pid(self) -> int | None:
+        """The process that others of equal work wait for."""
+        return self.late.pid if self.late is not None and self.late.equal else None
+
 
 class WatchedRank(msgspec.Struct, frozen=True, kw_only=True):
     """One rank of a job here, and the GPU that is its own."""
@@ -104,17 +111,18 @@ class WatchedRank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(ranks: Sequence[WatchedRank], loads: JobLoads, *, together: bool) -> JudgedLoads:
-    """Compare the ranks of one job; `together`: whether collectives of them all went on meanwhile.
+    """Compare the ranks of one job; `together`: whether many collectives of them all went on.
 
-    Ranks that do different work by design, stages of a pipeline, launch few such collectives: of
-    them nobody is called late.
+    Ranks that do different work by design, stages of a pipeline, launch few such collectives.
     """
     own = {one.rank: loads.gpus.get(one.address, ()) for one in ranks}
     if len(ranks) < 2 or any(len(slices) < LEAST_SLICES for slices in own.values()):
         return JudgedLoads(sleeps=loads.sleeps)
     found = tuple(_load(one, own[one.rank]) for one in ranks)
     flat = [fmean([gpu_slice.busy for gpu_slice in slices]) for slices in own.values()]
-    late = _late(ranks, own) if together else None
+    late = _late(ranks, own)
+    if late is not None and not together:
+        late = msgspec.structs.replace(late, equal=False)
     return JudgedLoads(
         ranks=found,
         late=late,

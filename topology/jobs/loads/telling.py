@@ -39,11 +39,20 @@ SLEEPS = {
 OFTEN = 0.2
 """Share of the looks from which a place of sleep is a reason."""
 BY_DESIGN = "whether it should: a rank with more data or more layers computes for longer by design"
+UNEQUAL = "as with stages of unequal depth, an evaluation or a checkpoint of one rank"
 
 
 def sentence(judged: JudgedLoads, reason: str) -> tuple[str, JobVerdict] | None:
     """What stands out, behind "4 ranks, "; None where nothing does."""
     late = judged.late
+    if late is not None and not late.equal:
+        does = "works on its CPU" if late.how is Lateness.HOST else "computes"
+        waits = "the other waits" if len(judged.ranks) == 2 else "the others wait"
+        return (
+            f"runs: rank {late.rank} {does} while {waits}, about {percent(100 * late.waiting)} of "
+            f"the time, {UNEQUAL}",
+            JobVerdict.RUNS,
+        )
     if late is not None:
         others = "the other waits" if len(judged.ranks) == 2 else "the others wait"
         does = (
@@ -121,7 +130,7 @@ def _why_host(
 def findings(judged: JudgedLoads) -> Iterator[Finding]:
     """What each GPU did, and who is late."""
     if judged.ranks:
-        late = None if judged.late is None else judged.late.rank
+        late = judged.late.rank if judged.late is not None and judged.late.equal else None
         severity = {} if late is None else {"severity": SLOW}
         ranks = () if late is None else (late,)
         text = "; ".join(map(_composition, _told(judged.ranks)))
@@ -166,7 +175,8 @@ def in_short(ranks: Iterable[RankLoad]) -> str:
 
 def unknown(judged: JudgedLoads, *, several: bool) -> Iterator[str]:
     """What the watch leaves open."""
-    if judged.late is not None and judged.late.how is Lateness.GPU:
+    late = judged.late
+    if late is not None and late.equal and late.how is Lateness.GPU:
         yield BY_DESIGN
     if several and not judged.ranks:
         yield (

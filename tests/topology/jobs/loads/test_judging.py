@@ -61,7 +61,10 @@ def test_nobody_is_accused_where_ranks_do_the_same_or_exchange_nothing(name: str
 
 
 def test_stages_of_a_pipeline_are_not_accused() -> None:
-    assert judged("pp", together=False).late is None
+    late = judged("pp", together=False).late
+    assert late is not None
+    assert not late.equal
+    assert judged("pp", together=False).late_pid is None
 
 
 def test_data_over_pcie_beside_nvlinks_is_named() -> None:
