@@ -101,6 +101,7 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
             import_path(path, mode="importlib", root=root, consider_namespace_packages=False)
 
 
+@pytest.hookimpl(trylast=True)  # what keeps snapshots has to see that those of the rest have tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what nobody asked for; what is also marked `gate` stays."""
     unasked = [name for name in ASKED_FOR if name not in (config.option.markexpr or "")]

@@ -70,7 +70,7 @@ def draw_later(screen: Screen[Any]) -> None:
         draw(screen)
 
 
-SELDOM = 4
+SELDOM = 20
 """Of so many pictures without a terminal one is drawn: nobody sees them, and a fifth of what tests
 of the app cost is drawing. What a test reads off the screen is drawn for it; tests of the drawing
 itself take the fixture `every_picture`."""

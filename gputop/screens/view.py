@@ -16,7 +16,7 @@ from textual.widgets import Input
 from gputop.probes.protocol.status import Status
 from gputop.screens import NAMES
 from gputop.screens.key_line import key_line
-from gputop.screens.room import fit
+from gputop.screens.room import fit, name_room
 from gputop.screens.tab_signs import tab_signs
 from gputop.terminal.clean import clean
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
@@ -58,6 +58,8 @@ class BaseView(Screen[None], KeptLines):
 
     def compose(self) -> ComposeResult:
         """Lay out the lines around the body."""
+        # Before its parts: with them each class would style all of them again.
+        name_room(self, self.app.size.width, self.app.size.height)
         yield TopBar(id="top")
         yield from self.above()
         with Pane(id="body"):

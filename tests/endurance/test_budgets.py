@@ -17,6 +17,7 @@ from gputop.topology.model import budget
 from gputop.topology.model import format as formats
 from gputop.topology.nccl.decide.untuned_builder import UntunedBuilder
 from gputop.topology.recorded import load
+from tests.grid import share
 from tests.harness.endurance.originals import formats as all_formats
 from tests.harness.endurance.running import ended
 from tests.support.command import gputop_here
@@ -131,7 +132,9 @@ def _dump(ranks: int) -> str:
     return json.dumps({"version": "2.5", "pg_config": {"0": group}, "entries": [call]})
 
 
-@pytest.mark.parametrize("command", [("jobs", "--json", "--from"), ("log", "--json"), ("log",)])
+@pytest.mark.parametrize(
+    "command", share([(("jobs", "--json", "--from"),), (("log", "--json"),), (("log",),)], 2)
+)
 def test_ranks_that_a_dump_names_and_nobody_knows_are_limited(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:

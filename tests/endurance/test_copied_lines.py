@@ -27,7 +27,7 @@ from tests.support.fleet_made import node, slower
 from tests.support.hostile_names import HOSTILE, obeyed
 from tests.support.places import ROOT
 
-TURNS = 2
+TURNS = 1
 """Hostile names that each input gets besides ALL; the next input gets the next ones."""
 _KEYS = ("command", "commands", "steps")
 """Of a JSON document: what is said to be a line for copying."""

@@ -18,6 +18,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
+from tests.grid import turns
 from tests.harness.bench.nodes import MadeNode
 
 NODES = {
@@ -54,13 +55,13 @@ def cells(strip: Strip) -> Iterator[Cell]:
 
 
 @pytest.mark.parametrize(
-    ("columns", "lines", "theme"),
-    [(80, 24, "gputop-light"), (120, 40, ""), (60, 14, "gputop-contrast")],
+    ("node", "terminal"),
+    turns(NODES, [(80, 24, "gputop-light"), (120, 40, ""), (60, 14, "gputop-contrast")]),
 )
-@pytest.mark.parametrize("node", NODES)
 async def test_textual_draws_the_same(
-    node: str, columns: int, lines: int, theme: str, monkeypatch: pytest.MonkeyPatch
+    node: str, terminal: tuple[int, int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    columns, lines, theme = terminal
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.delenv("NO_COLOR", raising=False)
     snapshot = NODES[node]()

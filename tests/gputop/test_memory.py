@@ -43,7 +43,7 @@ def limited(megabytes: int, *arguments: str) -> subprocess.CompletedProcess[str]
         product(
             [150, 200, 300, 400, 500], ["snapshot", "check --quick", "explain --demo hgx-h100-8"]
         ),
-        2,
+        4,
     ),
 )
 def test_a_command_gets_along_with_a_limit(megabytes: int, command: str) -> None:

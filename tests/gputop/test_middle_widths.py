@@ -7,11 +7,11 @@ import pytest
 from gputop.app import GpuTop
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of
+from tests.grid import turns
 from tests.support.app import demo_report, give, press, rounds
 
 
-@pytest.mark.parametrize("width", [110, 120, 130])
-@pytest.mark.parametrize("shape", ["sick-h100-8", "pcie-l40s-8"])
+@pytest.mark.parametrize(("shape", "width"), turns(["sick-h100-8", "pcie-l40s-8"], [110, 120, 130]))
 async def test_no_line_is_cut_beside_the_lists(shape: str, width: int) -> None:
     async with GpuTop().run_test(size=(width, 40)) as pilot:
         await give(pilot, demo_report(shape))

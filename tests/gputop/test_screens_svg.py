@@ -8,14 +8,17 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
+from tests.grid import shown_size, turns
 from tests.support.app import SHAPES, SIZES, demo_report, give, picture, press, rounds
 
 KEYS: dict[str, tuple[str, ...]] = {"node": (), "pairs": ("3", "m", "m", "down")}
 
 
-@pytest.mark.parametrize("screen", KEYS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("shape", [*SHAPES, "mi250x-8", "mi300x-8"])
+@pytest.mark.parametrize(
+    ("shape", "size", "screen"),
+    turns([*SHAPES, "mi250x-8", "mi300x-8"], SIZES, KEYS),
+    ids=shown_size,
+)
 def test_picture(snap_compare: Any, shape: str, size: tuple[int, int], screen: str) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await give(pilot, demo_report(shape))

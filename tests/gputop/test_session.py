@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.grid import share
 from tests.support.command import gputop_here
 from tests.support.places import RECORDINGS
 from tests.support.terminal import APP, Terminal
@@ -14,7 +15,7 @@ from tests.support.terminal import APP, Terminal
 TEXT = RECORDINGS / "nvidia-public" / "h100-8-topo-mp.txt"
 
 
-@pytest.mark.parametrize("kind", ["text", "snapshot"])
+@pytest.mark.parametrize("kind", share(["snapshot", "text"], 2))
 def test_a_pipe_gives_the_node_and_the_terminal_the_keys(kind: str, tmp_path: Path) -> None:
     source = TEXT
     if kind == "snapshot":

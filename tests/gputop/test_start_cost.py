@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.grid import share
 from tests.support.places import ROOT
 
 HEAVY = ("networkx", "textual", "rich", "psutil", "asyncio", "torch")
@@ -22,15 +23,18 @@ print(json.dumps([code, sorted(set({heavy}) & set(sys.modules))]), file=sys.stde
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "check --quick --demo hgx-h100-8",
-        "check --quick --demo mi300x-8",
-        "check --quick --demo sick-h100-8",
-        "snapshot --demo mi300x-8",
-        "topo --demo hgx-h100-8",
-        "explain --demo mi300x-8",
-        "flags NCCL_ALGO --demo hgx-h100-8",
-    ],
+    share(
+        [
+            "check --quick --demo hgx-h100-8",
+            "check --quick --demo mi300x-8",
+            "check --quick --demo sick-h100-8",
+            "snapshot --demo mi300x-8",
+            "topo --demo hgx-h100-8",
+            "explain --demo mi300x-8",
+            "flags NCCL_ALGO --demo hgx-h100-8",
+        ],
+        2,
+    ),
 )
 def test_a_plain_command_loads_no_heavy_library(command: str) -> None:
     ended = subprocess.run(

@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import EnumMeta
 from types import FunctionType, GeneratorType, ModuleType, NoneType
 from typing import Any
@@ -111,8 +111,27 @@ class Heard:
             rf"{re.escape(hidden)}(?:/\w+?\d+\b)?|{re.escape(str(ROOT))}(?=/)"
         )
         self._inside = False
+        self._plain: dict[str, Any] = {}
+        self._listened: dict[str, Any] = {}
 
-    def listening(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def listen(self, module: ModuleType, names: Iterable[str]) -> None:
+        """Keep the answers of what the module has by these names, where a test itself asks."""
+        self._plain = {name: vars(module)[name] for name in names}
+        self._listened = {
+            name: self._listening(module, value) for name, value in self._plain.items()
+        }
+        vars(module).update(self._listened)
+
+    def leave(self, module: ModuleType) -> None:
+        """Listen no more."""
+        self._exchange(module, self._listened, self._plain)
+
+    def _exchange(self, module: ModuleType, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Put the new functions where the old ones are: what a test put there itself stays."""
+        have = vars(module)
+        have.update({name: new[name] for name, value in old.items() if have.get(name) is value})
+
+    def _listening(self, module: ModuleType, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose answers are kept where the test itself asked."""
 
         @functools.wraps(function)
@@ -120,6 +139,8 @@ class Heard:
             if self._inside:
                 return function(*given, **named)
             self._inside = True
+            # A function that calls itself is not slower for being listened to.
+            self._exchange(module, self._listened, self._plain)
             try:
                 answer = function(*given, **named)
                 if isinstance(answer, GeneratorType):
@@ -129,6 +150,7 @@ class Heard:
                 self._keep(function, f"{type(error).__name__}: {error}" if ours else "raises")
                 raise
             finally:
+                self._exchange(module, self._plain, self._listened)
                 self._inside = False
             self._keep(function, answer)
             return answer
@@ -183,7 +205,6 @@ def is_heard(name: str, value: object, module: ModuleType) -> bool:
 @pytest.fixture(autouse=True)
 def whole_answers(
     request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
     kept_answers: SnapshotAssertion,
 ) -> Iterator[None]:
@@ -199,10 +220,16 @@ def whole_answers(
         yield
         return
     heard = Heard(str(tmp_path_factory.getbasetemp()))
-    for name, value in list(vars(request.module).items()):
-        if is_heard(name, value, request.module) and name not in unsteady:
-            monkeypatch.setattr(request.module, name, heard.listening(value))
+    heard.listen(
+        request.module,
+        [
+            name
+            for name, value in vars(request.module).items()
+            if is_heard(name, value, request.module) and name not in unsteady
+        ],
+    )
     yield
+    heard.leave(request.module)
     if "\n".join(heard.said) != kept_answers(name="answers"):
         pytest.fail("\n".join(kept_answers(name="answers").get_assert_diff()), pytrace=False)
 

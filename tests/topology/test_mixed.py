@@ -12,6 +12,7 @@ from gputop.app import GpuTop
 from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.recorded.demos import demo
 from gputop.topology.wiring.gpu_names import gpu_label
+from tests.grid import share
 
 from ..support.app import SIZES, give, picture, press
 from ..support.command import gputop
@@ -75,7 +76,9 @@ def test_the_rules_say_nothing_wrong_of_the_mix() -> None:
     assert not [rule for rule in ids(found) if rule.startswith(("nvlink", "xgmi", "driver", "nic"))]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size", share([(size,) for size in SIZES], 2), ids=lambda size: f"{size[0]}x{size[1]}"
+)
 async def test_every_screen_shows_both(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, mixed_report())

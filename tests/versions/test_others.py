@@ -20,7 +20,7 @@ def _found() -> dict[tuple[int, int], Path]:
     return pythons.found()
 
 
-@pytest.mark.parametrize("which", share(["3.10", "3.12", "newest"], 2))
+@pytest.mark.parametrize("which", share(["3.10", "3.12", "newest"], 3))
 def test_another_python_runs_a_share_of_the_tests(which: str) -> None:
     newest = ".".join(map(str, pythons.newest(_found())))
     name = newest if which == "newest" else which

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.grid import turns
 from tests.support.places import ROOT
 
 SICK = ("--demo", "sick-h100-8")
@@ -27,8 +28,7 @@ def left(*arguments: str, streams: str) -> int:
         return process.wait(60)
 
 
-@pytest.mark.parametrize("streams", ["stdout", "both"])
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize(("form", "streams"), turns([(), ("--json",)], ["stdout", "both"]))
 def test_a_slow_node_stays_slow(form: tuple[str, ...], streams: str) -> None:
     # With both gone the first note breaks the pipe, before the first line of the answer.
     assert left(*SICK, *form, streams=streams) == 1

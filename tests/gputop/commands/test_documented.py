@@ -13,6 +13,7 @@ from gputop.commands.examples import EXAMPLES
 from gputop.commands.fleet.made_up import make_fleet
 from gputop.commands.root import root
 from gputop.exits import OWN_ERROR, USAGE
+from tests.grid import covering
 from tests.support.command import gputop_here
 from tests.support.places import ROOT, TESTS
 
@@ -85,9 +86,27 @@ def test_the_pages_name_commands() -> None:
     assert {"gputop", "gputop topo", "gputop check --quick"} <= set(COMMANDS)
 
 
+def told(command: str, files: dict[str, str]) -> list[str]:
+    """The words of a command with the files that the reader has."""
+    return [files.get(word, word) for word in shlex.split(command)[1:]]
+
+
+def parts(command: str) -> list[tuple[str, str]]:
+    """The subcommand with each of its options; the app alone is one too."""
+    name, *rest = [*shlex.split(command)[1:], ""]
+    return [(name, ""), *((name, word) for word in rest if word.startswith("-"))]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_documented_command_is_understood(command: str, files: dict[str, str]) -> None:
+    words = told(command, files)
+    if words[:1] != ["help"] and words[-1:] != ["--help"]:
+        _parsed(words)
+
+
+@pytest.mark.parametrize("command", covering(COMMANDS, parts))
 def test_a_documented_command_works(command: str, files: dict[str, str]) -> None:
-    words = [files.get(word, word) for word in shlex.split(command)[1:]]
+    words = told(command, files)
     if words[:1] == ["help"] or words[-1:] == ["--help"]:
         assert gputop_here(*words).stdout.startswith("Usage: gputop")
         return

@@ -67,7 +67,7 @@ def node(request: pytest.FixtureRequest) -> str:
     return read.stdout
 
 
-@pytest.mark.parametrize("share", grid.share([None, 0, 1, 2], 2))
+@pytest.mark.parametrize("share", grid.share([None, 0, 1, 2], 4))
 def test_every_text_of_a_snapshot_may_be_hostile(
     tmp_path: Path, node: str, share: int | None
 ) -> None:

@@ -15,6 +15,7 @@ from gputop.topology.nccl.xml.read import read_topology
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
+from tests.grid import shown_size, turns
 from tests.support.app import SIZES, give, picture, press
 from tests.support.places import CAPTURES, RECORDINGS, ROOT
 
@@ -68,8 +69,7 @@ def test_matrix_and_tree() -> None:
     assert "GPU3: 18 NVLinks to NVSwitches" in tree
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("path", "size"), turns(SHOWN, SIZES), ids=shown_size)
 async def test_screens_open(path: Path, size: tuple[int, int]) -> None:
     if not path.exists():
         pytest.skip("the captures are not on this machine")

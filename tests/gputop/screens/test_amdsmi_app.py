@@ -15,6 +15,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
 from gputop.topology.sources.amd import amdsmi_readings
+from tests.grid import shown_size, turns
 from tests.support.amdsmi.fake import NO_PERMISSION, Binding, start
 from tests.support.places import RECORDINGS, ROOT
 
@@ -107,8 +108,7 @@ def report(major: str) -> Report:
     return Report(Node(found.snapshot).decide())
 
 
-@pytest.mark.parametrize("major", ["6", "7"])
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(("size", "major"), turns(SIZES, ["6", "7"]), ids=shown_size)
 async def test_every_screen_shows_the_node(major: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, report(major))

@@ -19,6 +19,7 @@ from gputop.widgets.panels import ChoicePanel
 from gputop.widgets.spans import text_of
 from tests.gputop.screens.fleet.made import nodes
 from tests.gputop.screens.probes.shown import healthy
+from tests.grid import share
 from tests.support.app import app_of, demo_report, give, picture, press, rounds, settle, text
 
 
@@ -82,7 +83,7 @@ async def test_the_headings_of_a_fleet_sort(tab: str, tmp_path: Path) -> None:
         assert len(await sorts_by_every_heading(pilot, rows)) > 1
 
 
-@pytest.mark.parametrize("demo", ["sick-h100-8", "mi300x-8", "pcie-l40s-8"])
+@pytest.mark.parametrize("demo", share(["sick-h100-8", "pcie-l40s-8", "mi300x-8"], 2))
 async def test_the_headings_of_node_sort_as_the_key_does(demo: str) -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, demo_report(demo))

@@ -15,6 +15,7 @@ from gputop.topology.recorded.demos import demo
 from gputop.topology.report import Report
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import tabs
+from tests.grid import covering
 from tests.support.app import app_of, demo_report, give, press, rounds, text
 from tests.support.measured import p2p, with_figures
 from tests.support.runs import run_of, suite_of
@@ -28,7 +29,7 @@ def judged(name: str) -> Report:
     return Report(node, diagnose(Case(node)))
 
 
-@pytest.mark.parametrize("name", demo.names())
+@pytest.mark.parametrize("name", covering(demo.names(), lambda name: [SICK.get(name)]))
 async def test_the_tabs_of_a_demo_say_where_to_look(name: str) -> None:
     report = judged(name)
     async with GpuTop().run_test(size=(120, 40)) as pilot:

@@ -16,6 +16,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
 from tests.gputop.simulating.test_simulated_suite import figures, ran
+from tests.grid import share
 from tests.support.app import app_of, give, picture, press
 from tests.support.command import gputop_here
 
@@ -68,7 +69,7 @@ def test_the_probe_command_says_so_in_each_block_and_in_json() -> None:
     assert {figure["device_kind"] for figure in document["measurements"]} == {WORD}
 
 
-@pytest.mark.parametrize("source", [f"demo {DEMO}", "node.json"])
+@pytest.mark.parametrize("source", share([f"demo {DEMO}", "node.json"], 2))
 async def test_every_screen_says_so(source: str) -> None:
     _, measured = bare_and_measured()
     snapshot = msgspec.structs.replace(measured, source=(source,))

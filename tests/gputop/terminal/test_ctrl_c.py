@@ -78,7 +78,7 @@ def fleet_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", share(PHASES, 3))
+@pytest.mark.parametrize("name", share(PHASES, 7))
 def test_ctrl_c_ends_it_and_leaves_nothing(name: str, fleet: Path) -> None:
     phase = PHASES[name]
     arguments = [str(fleet) if word == "FOLDER" else word for word in phase.arguments]

@@ -47,7 +47,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", share([(one,) for one in COMMANDS], 2), ids=" ".join)
 @pytest.mark.parametrize("unbuffered", share(["", "1"], 2))
 def test_a_document_holds_no_word_of_a_library(
     command: tuple[str, ...], unbuffered: str, tmp_path: Path
@@ -64,7 +64,11 @@ def test_a_document_holds_no_word_of_a_library(
     assert command[0] == "probe" or b"LIBRARY WRITES" in done.stderr
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, ("topo", "--format", "tree")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    share([*((one,) for one in COMMANDS), (("topo", "--format", "tree"),)], 2),
+    ids=" ".join,
+)
 def test_an_answer_holds_no_word_of_a_binding(command: tuple[str, ...], tmp_path: Path) -> None:
     for name in ("amdsmi", "pynvml"):
         (tmp_path / f"{name}.py").write_text(BINDING)

@@ -48,7 +48,7 @@ def test_what_a_terminal_sends_is_text_whatever_it_is(reads: list[bytes], text: 
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("opener", share(OPENERS, 3))
+@pytest.mark.parametrize("opener", share(OPENERS, 7))
 def test_no_byte_ends_the_app(opener: bytes) -> None:
     made = random.Random(opener)
     every = [bytes([value]) for value in range(256) if value not in LEAVING]
@@ -98,7 +98,7 @@ def test_a_window_of_any_size_takes_little_memory() -> None:
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("early", share([True, False], 2))
 def test_a_size_that_was_pasted_is_not_that_of_the_window(early: bool) -> None:
     with Terminal(["--demo", "pcie-l40s-8"], columns=100, lines=30) as terminal:
         if early:

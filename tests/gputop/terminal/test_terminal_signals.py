@@ -12,12 +12,13 @@ import psutil
 import pytest
 
 from gputop.terminal.hangup import RESET
+from tests.grid import share
 from tests.support.terminal import APP, Terminal
 
 pytestmark = pytest.mark.terminal
 
 ENDS = (
-    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU,
+    signal.SIGQUIT, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM, signal.SIGXCPU,
 )  # fmt: skip
 TAKEN = b"\x1b[?1049h"
 GIVEN_BACK = b"\x1b[?1049l"
@@ -37,7 +38,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", share(ENDS, 2), ids=lambda number: number.name)
 def test_a_signal_leaves_in_order_with_its_own_code(number: signal.Signals) -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for(APP)
@@ -71,7 +72,7 @@ MADE_UP = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", MADE_UP, ids=" ".join)
+@pytest.mark.parametrize("arguments", share([(one,) for one in MADE_UP], 3), ids=" ".join)
 def test_a_signal_while_figures_are_made_up_is_no_answer(arguments: tuple[str, ...]) -> None:
     with Terminal(arguments) as terminal:
         terminal.wait_for(r"\[\d/\d")  # its demos are measured

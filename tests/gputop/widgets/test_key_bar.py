@@ -6,10 +6,11 @@ import pytest
 
 from gputop.app import GpuTop
 from gputop.screens import NAMES
+from tests.grid import share
 from tests.support.app import demo_report, give, picture, press
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("width", share([60, 80, 100], 2))
 async def test_every_screen_names_help_and_the_way_out(width: int) -> None:
     async with GpuTop().run_test(size=(width, 24)) as pilot:
         await give(pilot, demo_report("mi250x-8"))

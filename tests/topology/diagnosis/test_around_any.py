@@ -24,6 +24,7 @@ from gputop.topology.model.surroundings import (
     RdmaPort,
 )
 from gputop.topology.node import Node
+from tests.grid import fewer
 
 from ...support.rule_cases import base
 
@@ -139,6 +140,7 @@ figures = st.lists(
 
 
 @pytest.mark.parametrize("name", BASES)
+@fewer(3)
 @given(data=st.data())
 def test_no_rule_raises_whatever_is_read(name: str, data: Any) -> None:
     whole = base(name)

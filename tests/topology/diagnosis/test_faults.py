@@ -17,6 +17,7 @@ from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.model.severity import Verdict
 from gputop.topology.node import Node
 from gputop.topology.sources.live import LiveFeed, load_sources
+from tests.grid import turns
 from tests.support.faults.cells import BLOCKS, Cell
 from tests.support.faults.facts import answer
 from tests.support.faults.machine import diagnosed, read, settled, sources
@@ -94,9 +95,7 @@ def test_a_share_of_the_calls_that_block_ends_in_time_and_proves_nothing() -> No
         assert not NVML.wrong(cell, answer(snapshot)), cell
 
 
-@pytest.mark.parametrize("function", MINIMUM)
-@pytest.mark.parametrize("error", ANSWERS)
-@pytest.mark.parametrize("one", [True, False])
+@pytest.mark.parametrize(("one", "error", "function"), turns([True, False], ANSWERS, MINIMUM))
 def test_the_least_that_has_to_be_known_is_missed(function: str, error: str, one: bool) -> None:
     said = NVML.diagnose(Cell(function, error, one)).diagnosis.verdict
     # Links that one GPU lacks and its siblings have are a fault of their own.
@@ -146,16 +145,17 @@ def test_a_gpu_that_is_lost_to_one_question_is_lost(function: str) -> None:
     assert found(answer)["gpu-lost"] == "fallen off the bus: GPU1"
 
 
-@pytest.mark.parametrize("fills", ["ff", "7f", "80", "c328f09d5ae7b114"])
-@pytest.mark.parametrize(
-    "function",
-    [
-        "nvmlDeviceGetNvLinkState", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetNvLinkCapability",
-        "nvmlDeviceGetP2PStatus", "nvmlDeviceGetEccMode", "nvmlDeviceGetCurrentClocksEventReasons",
-        "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo",
-        "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetTotalEccErrors",
-    ],
+FILLED = (
+    "nvmlDeviceGetNvLinkState", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetNvLinkCapability",
+    "nvmlDeviceGetP2PStatus", "nvmlDeviceGetEccMode", "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetTotalEccErrors",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "fills"), turns(FILLED, ["ff", "7f", "80", "c328f09d5ae7b114"])
+)
 def test_nonsense_about_all_gpus_is_no_health(function: str, fills: str) -> None:
     answer = diagnosed("h200-2", [Fault(function=function, fills=fills)])
     assert answer.verdict in ("cannot tell", "broken")
@@ -173,8 +173,7 @@ COUNTS_OF_A_READING = 4
 """How often a single reading has the GPUs counted: two sources, each before and behind it."""
 
 
-@pytest.mark.parametrize("after", range(COUNTS_OF_A_READING))
-@pytest.mark.parametrize("count", [0, 1, 3, 5])
+@pytest.mark.parametrize(("count", "after"), turns([0, 1, 3, 5], range(COUNTS_OF_A_READING)))
 def test_a_count_that_changes_while_it_is_read_is_not_healthy(count: int, after: int) -> None:
     fault = Fault(function="nvmlDeviceGetCount_v2", answer=count, after=after)
     answer = diagnosed("gb200-4", [fault])

@@ -11,6 +11,7 @@ from gputop.topology.model.machine import Machine, PciDevice, PciKind
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.severity import Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
+from tests.grid import turns
 from tests.support.rule_cases import base, diagnosed
 
 from .device_rules import at
@@ -47,8 +48,7 @@ def seen(name: str, view: Callable[[Machine], Machine]) -> NodeSnapshot:
     return msgspec.structs.replace(whole, machine=view(whole.machine))
 
 
-@pytest.mark.parametrize("name", DEMOS)
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("view", "name"), turns(VIEWS, DEMOS))
 def test_who_has_not_seen_the_gpus_on_the_bus_cannot_tell(name: str, view: str) -> None:
     found = diagnosed(seen(name, VIEWS[view]))
     assert found.verdict == Verdict.CANNOT_TELL
@@ -124,8 +124,7 @@ def unnamed(name: str, read: Read) -> NodeSnapshot:
     return msgspec.structs.replace(whole, machine=rest, readings=readings)
 
 
-@pytest.mark.parametrize("name", DEMOS)
-@pytest.mark.parametrize("read", UNREAD)
+@pytest.mark.parametrize(("read", "name"), turns(UNREAD, DEMOS))
 def test_a_function_that_nobody_names_may_be_a_gpu(name: str, read: str) -> None:
     snapshot = unnamed(name, UNREAD[read])
     found = diagnosed(snapshot)

@@ -12,7 +12,7 @@ from tests.support.nccl.version_cases import COLUMNS, FOLDER, cases, compare
 
 CASES = cases()
 GROUPS = list(dict.fromkeys((case.version, case.kind) for case in CASES))
-SAMPLED = 45
+SAMPLED = 80
 """Of so many topologies one is compared every time, under one environment."""
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="captures are not here")

@@ -130,7 +130,7 @@ def test_lines_stay_lines() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.stem)
 def test_a_cut_or_doubled_text_is_read_or_refused(path: Path, tmp_path: Path) -> None:
     text = path.read_text()
-    for cut in range(0, len(text), max(1, len(text) // 12)):
+    for cut in range(0, len(text), max(1, len(text) // 6)):
         with contextlib.suppress(LoadError):
             read(tmp_path, text[:cut] + "\n")
         with contextlib.suppress(LoadError):
@@ -161,17 +161,17 @@ def test_any_lines_are_read_or_refused(
 )  # fmt: skip
 def test_a_long_text_of_one_line_ends(tmp_path: Path, line: str) -> None:
     with contextlib.suppress(LoadError):
-        read(tmp_path, line * (1_000_000 // len(line)))
+        read(tmp_path, line * (300_000 // len(line)))
 
 
-@pytest.mark.parametrize("filler", ["\n", " \n", " ", "\t", "# ", "| ", "1 "])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_start_of_a_format_is_sought_line_by_line(name: str, filler: str) -> None:
+def test_the_start_of_a_format_is_sought_line_by_line(name: str) -> None:
     form: Format = import_module(f"gputop.topology.recorded.formats.{name}").FORMAT
     if form.starts is None:
         return
-    with within(5):  # a pattern whose blanks cross lines takes a minute
-        assert list(form.starts.finditer(f"x{filler * 40_000}x")) == []
+    with within(2):  # a pattern whose blanks cross lines takes 15 s
+        for filler in ("\n", " \n", " ", "\t", "# ", "| ", "1 "):
+            assert list(form.starts.finditer(f"x{filler * 20_000}x")) == []
 
 
 def test_lines_of_the_kernel_one_by_one_take_no_square(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 import msgspec
 
@@ -103,10 +104,15 @@ def _any(wanted: tuple[str, ...], here: tuple[str, ...]) -> bool | None:
 def fitting(scene: Scene) -> dict[Product, list[Defect]]:
     """The defects that versions here have and of which all else is true, the worst first."""
     found: dict[Product, list[Defect]] = {}
-    for defect in sorted(defects(), key=lambda one: WORST_FIRST.index(one.harm)):
-        if scene.has(defect) and scene.fits(defect):
+    for defect in _worst_first():
+        if defect.product in scene.versions and scene.has(defect) and scene.fits(defect):
             found.setdefault(defect.product, []).append(defect)
     return found
+
+
+@cache
+def _worst_first() -> tuple[Defect, ...]:
+    return tuple(sorted(defects(), key=lambda one: WORST_FIRST.index(one.harm)))
 
 
 def of_machine(machine: Machine, settings: Mapping[str, str]) -> Scene:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -117,6 +117,7 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return any(re.search(pattern, text) for pattern in self.says)
 
 
+@lru_cache(maxsize=4096)
 def reaches(version: str, firsts: tuple[str, ...]) -> bool | None:
     """Whether a version is one of these or a later one, each of a branch of its own.
 

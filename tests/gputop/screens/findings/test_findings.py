@@ -24,6 +24,7 @@ from gputop.topology.model.severity import BROKEN, NOTICE
 from gputop.topology.report import Report
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import news_line, source_line, tabs
+from tests.grid import shown_size, turns
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, settle, text
 from tests.support.findings_made import AT, diagnosis, events, finding, sick_findings, sick_report
 
@@ -45,8 +46,9 @@ def fixed(report: Report) -> Report:
     return Report(still.node, report.diagnosis, events(report, AT))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("view", ["findings", "node", "map", "pairs"])
+@pytest.mark.parametrize(
+    ("view", "size"), turns(["findings", "node", "map", "pairs"], SIZES), ids=shown_size
+)
 def test_picture(snap_compare: Any, size: tuple[int, int], view: str) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await give(pilot, fixed(sick_report(silenced=view == "findings")))

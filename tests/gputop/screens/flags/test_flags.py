@@ -24,7 +24,7 @@ from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
-from tests.grid import share
+from tests.grid import share, shown_size, turns
 from tests.support.app import (
     SIZES,
     StepFeed,
@@ -279,8 +279,7 @@ async def test_a_defect_of_gputop_is_reported_and_the_screen_stays(
 KEYS: dict[str, tuple[str, ...]] = {"flag": ("down",), "what-if": ("down", "v", "v")}
 
 
-@pytest.mark.parametrize("case", KEYS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(("size", "case"), turns(SIZES, KEYS), ids=shown_size)
 def test_picture(snap_compare: Any, size: tuple[int, int], case: str) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await open_flags(pilot, demo_report("pcie-l40s-8"))

@@ -19,6 +19,7 @@ from gputop.live.fleet_watch import FleetWatch
 from gputop.screens.fleet.node_panel import NodePanel
 from gputop.widgets.board import Board
 from tests.gputop.screens.fleet.made import ASKED, fabric, look_again, nodes, pairs, put, shown
+from tests.grid import shown_size, turns
 from tests.support.app import SIZES, demo_report, give, picture, press, rounds, settle, text
 from tests.support.fleet_made import node, other
 
@@ -33,8 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("tab", TABS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(("size", "tab"), turns(SIZES, TABS), ids=shown_size)
 def test_picture(
     snap_compare: Any, folder: Path, size: tuple[int, int], tab: str, monkeypatch: Any
 ) -> None:

@@ -16,6 +16,7 @@ from gputop.app import GpuTop
 from gputop.screens.log.examples import EXAMPLES
 from gputop.screens.log.screen import LogScreen
 from gputop.topology.logs.report.report import LogReport
+from tests.grid import shown_size, turns
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, rounds, settle, text
 from tests.support.nccl.logs import RECORDED, lines_of
 
@@ -190,8 +191,7 @@ async def test_hostile_text_stays_text(tmp_path: Path) -> None:
         assert "\x1b" not in picture(pilot)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("what", ["agrees", "differs"])
+@pytest.mark.parametrize(("what", "size"), turns(["agrees", "differs"], SIZES), ids=shown_size)
 def test_picture(snap_compare: Any, tmp_path: Path, what: str, size: tuple[int, int]) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await show(pilot, LOG if what == "agrees" else differing(tmp_path))

@@ -9,6 +9,7 @@ from textual.widgets import Input
 from gputop.app import GpuTop
 from gputop.screens import NAMES
 from gputop.widgets.typed_line import is_text
+from tests.grid import share
 from tests.support.app import demo_report, give, press, rounds, settle, text
 from tests.support.places import RECORDINGS
 
@@ -35,7 +36,7 @@ async def test_a_pasted_text_is_read_whole(opened: bool) -> None:
             assert title in entries
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", share(NAMES, 3))
 async def test_a_paste_on_any_screen_is_read_on_log(name: str) -> None:
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))

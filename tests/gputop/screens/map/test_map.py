@@ -18,6 +18,7 @@ from gputop.topology.model.snapshot import Measurement
 from gputop.topology.node import Node
 from gputop.topology.report import Report
 from gputop.widgets.panels import WhyPanel
+from tests.grid import shown_size, turns
 from tests.support.app import (
     SIZES,
     app_of,
@@ -49,8 +50,7 @@ def addresses(report: Report) -> list[str]:
     return [gpu.address for gpu in report.snapshot.machine.gpus]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "size"), turns(SHAPES, SIZES), ids=shown_size)
 def test_picture(snap_compare: Any, shape: str, size: tuple[int, int]) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await show(pilot, demo_report(shape))
@@ -257,8 +257,11 @@ async def test_no_figure_is_cut_where_there_is_no_room() -> None:
         assert "9" not in line
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("name", ["mi250x-8", "mi300x-8", "mi355x-8", "hgx-h100-8"])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    turns(["mi250x-8", "mi300x-8", "mi355x-8", "hgx-h100-8"], SIZES),
+    ids=shown_size,
+)
 async def test_facts_below_the_map_are_whole_or_left_out(name: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await show(pilot, demo_report(name))

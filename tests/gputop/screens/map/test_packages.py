@@ -25,6 +25,7 @@ from gputop.topology.sketch.packages import side_by_side
 from gputop.topology.wiring.graph import build_graph, wires_of
 from gputop.topology.wiring.packages import Package, packages
 from gputop.topology.wiring.wires import Wire, WireKind
+from tests.grid import shown_size, turns
 from tests.support.app import SIZES, app_of, demo_report, give, press, text
 from tests.support.mixed_made import mixed
 from tests.topology.sketch import graphs
@@ -48,8 +49,7 @@ async def show(pilot: Pilot[Any], name: str, *keys: str) -> WiringDiagram:
     return pilot.app.screen.query_one("#wiring", WiringDiagram)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize(("name", "size"), turns(TREES, SIZES), ids=shown_size)
 def test_picture(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await show(pilot, name, "space", *["tab"] * 9)

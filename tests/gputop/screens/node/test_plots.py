@@ -13,13 +13,16 @@ from gputop.widgets.gpu_cells import Row
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import demo_report, give, press, text
 
+MADE = 8
+"""Readings that are made up; then the first one comes again."""
+
 
 def watched(name: str, readings: int) -> tuple[Row, ...]:
     """The GPUs of a demo after so many readings, one a second."""
     recent = Recent()
     for tick in range(readings):
         # A demo is taken when it is first asked for: here its readings are a second apart.
-        snapshot = replace(demo_report(name, tick).snapshot, taken_at=1e9 + tick)
+        snapshot = replace(demo_report(name, tick % MADE).snapshot, taken_at=1e9 + tick)
         recent.add(snapshot)
     return tuple(rows_of(snapshot, stale=False, shown=None, nics={}, recent=recent))
 

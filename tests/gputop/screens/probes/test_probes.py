@@ -21,6 +21,7 @@ from gputop.widgets.meters import figure_bar, progress, verdict_of
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Line, text_of, width_of
 from tests.gputop.screens.probes.shown import NOTED, healthy, rows, select, show, sick
+from tests.grid import shown_size, turns
 from tests.support.app import (
     SIZES,
     app_of,
@@ -240,8 +241,9 @@ async def test_kept_runs_are_compared_again_only_where_they_are_others(
         assert "1 of gemm" in text(pilot, "#probe-earlier")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("what", ["healthy", "sick", "curve", "heat", "noted"])
+@pytest.mark.parametrize(
+    ("what", "size"), turns(["healthy", "sick", "curve", "heat", "noted"], SIZES), ids=shown_size
+)
 def test_picture(
     snap_compare: Any, monkeypatch: pytest.MonkeyPatch, what: str, size: tuple[int, int]
 ) -> None:

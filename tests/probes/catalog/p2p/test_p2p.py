@@ -21,6 +21,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.sizing import GIB, KIB, MIB
 from gputop.probes.protocol.timing import low_ones
+from tests.grid import share
 from tests.probes.scripted_gpus import H200_GBS, ScriptedGpus, found
 
 PAIRS = {("0", "1"), ("1", "0"), ("0", "2"), ("2", "0"), ("1", "2"), ("2", "1")}
@@ -266,7 +267,7 @@ def test_progress_grows_to_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {m.total for m in steps} == {steps[-1].total}
 
 
-@pytest.mark.parametrize("level", ["quick", "normal", "full"])
+@pytest.mark.parametrize("level", share(["quick", "normal", "full"], 2))
 def test_the_self_test_takes_every_path(level: str) -> None:
     said: list[Message] = []
     p2p.run(WorkerRequest("p2p", params={"device": "cpu", "count": 2, "level": level}), said.append)

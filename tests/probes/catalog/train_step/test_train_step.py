@@ -255,13 +255,18 @@ print(len(before), threads, "torch._dynamo" in sys.modules)
 """
 
 
-def test_what_data_parallel_imports_late_is_imported_by_the_worker_without_a_thread() -> None:
-    def said(*parts: str) -> list[str]:
-        command = [sys.executable, "-c", PARALLEL, *parts]
-        ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-        return ran.stdout.split()
+def said(*parts: str) -> list[str]:
+    command = [sys.executable, "-c", PARALLEL, *parts]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return ran.stdout.split()
 
+
+@pytest.mark.grid
+def test_data_parallel_imports_late() -> None:
     assert said() == ["0", "1", "True"], "else `imports` of the probe is of no use"
+
+
+def test_what_data_parallel_imports_late_is_imported_by_the_worker_without_a_thread() -> None:
     loaded, threads, _ = said(*train_step.SPEC.imports, "no_such_part")
     assert int(loaded) > 10
     assert threads == "1", "the worker could not fork its probes"

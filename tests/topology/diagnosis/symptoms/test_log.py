@@ -23,6 +23,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.kept import GAP
 from gputop.topology.recorded.load import load
 from gputop.topology.recorded.pasted import read_pasted, text_formats
+from tests.grid import share
 from tests.support.places import RECORDINGS
 
 FOLDER = RECORDINGS / "pasted"
@@ -166,7 +167,7 @@ def told_by_both(path: Path, text: bytes) -> tuple[set[tuple[object, ...]], ...]
     return tuple({(f.id, f.devices, f.severity) for f in found} for found in (counted, said))
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", share(TEXTS, 3), ids=lambda path: path.stem)
 def test_a_text_gives_a_log_the_findings_of_a_check(path: Path, tmp_path: Path) -> None:
     text = path.read_bytes()
     if read_log(io.BytesIO(text), name=path.name, outputs=True).pasted is None:

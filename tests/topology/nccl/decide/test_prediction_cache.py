@@ -30,7 +30,7 @@ CHANGES: tuple[dict[str, str], ...] = (
     ("demo", "nodes"),
     share(
         [("hgx-h100-8", 1), ("hgx-h100-8", 2), ("mi300x-8", 1), ("mi300x-8", 2),
-         ("pcie-l40s-8", 2), ("pcie-l40s-8", 1), ("dgx-1v", 1), ("dgx-1v", 2)], 2,
+         ("pcie-l40s-8", 2), ("pcie-l40s-8", 1), ("dgx-1v", 1), ("dgx-1v", 2)], 3,
     ),
 )  # fmt: skip
 def test_predictions_in_a_row_equal_each_alone(

@@ -119,7 +119,7 @@ def machines(draw: st.DrawFn) -> str:
     )
 
 
-relaxed = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+relaxed = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @relaxed
@@ -157,7 +157,7 @@ def exhaustive(self: AttemptPruner, draft: GraphDraft, best: GraphDraft) -> int:
     return ChannelSearch(self._space, draft, best).run()
 
 
-@settings(parent=relaxed, max_examples=12)
+@settings(parent=relaxed, max_examples=6)
 @given(machines(), st.booleans())
 def test_attempts_left_out_change_nothing(xml: str, more_nodes: bool) -> None:
     version, _ = version_for("nccl-2.28.9")
@@ -169,7 +169,7 @@ def test_attempts_left_out_change_nothing(xml: str, more_nodes: bool) -> None:
     assert quick == slow
 
 
-@settings(parent=relaxed, max_examples=12)
+@settings(parent=relaxed, max_examples=6)
 @given(machines(), st.sampled_from(["nccl-2.28.9", "nccl-2.20.3", "rccl-2.21.5"]))
 def test_many_gpus_are_searched_as_few_are(xml: str, library: str) -> None:
     """The walk among many GPUs, which counts in another way, finds the same."""

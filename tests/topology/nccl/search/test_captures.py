@@ -62,7 +62,7 @@ so that a wrong one shows in its orders."""
 TWO_OF_A_NUMBER = "topo_8p_rome_n2_1"
 """Both NICs of this file have dev 0, which confuses RCCL's search over two hosts; not followed."""
 
-SAMPLED = 28
+SAMPLED = 54
 """Of so many topology files and environments one is compared every time. With 13 environments a
 file, each environment has its turn."""
 FIGURES = ("channels", "bw_intra", "bw_inter", "type_intra", "type_inter", "same_channels")

@@ -15,6 +15,7 @@ from gputop.topology.nccl.system.trimmed import trimmed
 from gputop.topology.nccl.xml.draft import ElementDraft, thaw
 from gputop.topology.nccl.xml.read import read_topology
 from gputop.topology.nccl.xml.write import write_topology
+from tests.grid import turns
 from tests.support.places import RECORDINGS
 from tests.topology.nccl.made import cpu, decide, gpu, nic, switch, system
 
@@ -89,15 +90,18 @@ def board(*without: int) -> str:
     return system(cpu(0, *inside[:2]), cpu(1, *inside[2:]))
 
 
+HIDDEN: dict[str, tuple[int, ...]] = {
+    "mlx5_0,mlx5_3": (1, 2), "^mlx5_0": (0,), "=mlx5_2": (0, 1, 3), "mlx5_1:1": (0, 2, 3),
+    "^=mlx5_1,mlx5_3": (1, 3), "mlx5": (), "": (),
+}  # fmt: skip
+"""NCCL_IB_HCA -> the NICs that it leaves out."""
+
+
 @pytest.mark.parametrize(
-    ("wanted", "without"),
-    [("mlx5_0,mlx5_3", (1, 2)), ("^mlx5_0", (0,)), ("=mlx5_2", (0, 1, 3)), ("mlx5_1:1", (0, 2, 3)),
-     ("^=mlx5_1,mlx5_3", (1, 3)), ("mlx5", ()), ("", ())],
-)  # fmt: skip
-@pytest.mark.parametrize("library", ["nccl-2.21.5", "nccl-2.28.9", "nccl-2.30.7"])
-def test_nics_that_a_list_hides_are_not_there(
-    wanted: str, without: tuple[int, ...], library: str
-) -> None:
+    ("wanted", "library"), turns(HIDDEN, ["nccl-2.21.5", "nccl-2.28.9", "nccl-2.30.7"])
+)
+def test_nics_that_a_list_hides_are_not_there(wanted: str, library: str) -> None:
+    without = HIDDEN[wanted]
     hidden = decide(board(), {"NCCL_IB_HCA": wanted}, nodes=2, library=library)
     rest = read_topology(board(*without).encode(), "made")
     if without and library != "nccl-2.21.5":

@@ -20,6 +20,7 @@ import pytest
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.amd import amdsmi, amdsmi_readings, parse_machine, parse_readings
 from gputop.topology.sources.amd.library import open_library
+from tests.grid import covering
 from tests.support.amdsmi import wheels
 
 from .test_signatures import NEW_IN_7
@@ -100,7 +101,15 @@ def installed() -> list[str]:
     return [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
 
 
-@pytest.fixture(params=["installed", *wheels.versions()])
+def kinds(number: str) -> tuple[object, ...]:
+    """What is another thing to call: the oldest refused ones, those with gaps, each whole one."""
+    if number == "installed":
+        return (number,)
+    read = tuple(map(int, number.split(".")))
+    return read < (6, 0), read < (6, 4), read[0]
+
+
+@pytest.fixture(params=covering(["installed", *wheels.versions()], kinds))
 def binding(
     request: pytest.FixtureRequest,
     tmp_path: Path,

@@ -64,7 +64,7 @@ SMALL, LARGE = SIZES
 @pytest.mark.parametrize(
     ("demo", "size"),
     [
-        ("mi300x-8", LARGE),
+        pytest.param("mi300x-8", LARGE, marks=pytest.mark.grid),
         pytest.param("mi250x-8", LARGE, marks=pytest.mark.grid),
         ("sick-mi300x-8", SMALL),
     ],

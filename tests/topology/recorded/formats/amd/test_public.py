@@ -25,6 +25,7 @@ from gputop.topology.nccl.xml.links import NO_WIRES, ONE_HOP
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
 from gputop.topology.report import Report
+from tests.grid import share
 from tests.support.app import SIZES, app_of, give, picture, press
 from tests.support.places import RECORDINGS
 
@@ -252,13 +253,16 @@ def settings(log: LogReport) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [
-        ("mi355x-8-topology.txt", SIZES[0]),
-        ("rx7900xtx-2-topology.txt", SIZES[1]),
-        ("mi300a-tpx-showtoponuma.txt", SIZES[0]),
-        ("mi300a-tpx-showtoponuma.txt", SIZES[1]),
-        ("780m-rocm-smi.json", SIZES[1]),
-    ],
+    share(
+        [
+            ("mi355x-8-topology.txt", SIZES[0]),
+            ("rx7900xtx-2-topology.txt", SIZES[1]),
+            ("mi300a-tpx-showtoponuma.txt", SIZES[0]),
+            ("mi300a-tpx-showtoponuma.txt", SIZES[1]),
+            ("780m-rocm-smi.json", SIZES[1]),
+        ],
+        2,
+    ),
 )
 async def test_every_screen_bears_such_a_machine(name: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
