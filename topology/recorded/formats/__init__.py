@@ -31,6 +31,7 @@ NAMES = (
     "host.kernel_log",
     "measured.nccl_tests",
     "measured.nvbandwidth",
+    "measured.nvbandwidth_json",
     "measured.p2p_bandwidth",
     "measured.rocm_bandwidth",
     "host.rccl_head",

@@ -100,7 +100,8 @@ class _Output:
         self._table.columns = []
 
 
-def _parse(lines: list[str]) -> PartialNode:
+def parse_lines(lines: list[str]) -> PartialNode:
+    """What the lines of its text say."""
     said = _Output()
     for number, line in enumerate(lines, start=1):
         said.line(line, number)
@@ -177,11 +178,13 @@ def _wrong(test: str) -> Measurement:
 
 _ONCE = "bytes copied, once"
 _STARTS = re.compile(
-    r"(?m)^[ \t]*(?:nvbandwidth Version: |Running (?:host|device|all|one)_[a-z_]{4,50}\.[ \t]*$)"
+    r"(?m)^[ \t]*(?:nvbandwidth Version: |Running (?:host|device|all|one)_[a-z_]{4,50}\.[ \t]*$"
+    r"|Device \d{1,3}: [^\n]{1,100} \([\da-fA-F]{8}:[\da-fA-F]{2}:[\da-fA-F]{2}\)[ \t]*$)"
 )
+"""The list of GPUs stands below the name of the host, which may be any word."""
 FORMAT = text_format(
     id=TOOL,
-    parse=_parse,
+    parse=parse_lines,
     most_bytes=MAX_BYTES,
     starts=_STARTS,
     needs=(
