@@ -9,6 +9,7 @@ from gputop.pages.own_diagnostics import only_diagnostics
 from gputop.terminal.clean import clean
 from gputop.topology.logs.report.outcome import RunState
 from gputop.topology.model.english import plural
+from gputop.topology.model.finding import POSSIBLY
 from gputop.topology.model.page import Blank, Block, Text
 from gputop.topology.model.severity import CANNOT_TELL, Mark
 
@@ -78,7 +79,7 @@ def headline(read: ReadLog) -> Headline | None:
 def _step(finding: Finding) -> str:
     if finding.candidates:
         first = finding.candidates[0]
-        return f"Possibly: {first.cause} Decides: {first.needs}"
+        return f"{POSSIBLY}: {first.cause} Decides: {first.needs}"
     steps = [f"Fix: {fix.text} {fix.command or ''}".rstrip() for fix in finding.fix[:1]]
     steps += [f"Look: {look}" for look in finding.look[:1]]
     if len(steps) > 1 and sum(map(len, steps)) > MOST_STEP:
@@ -124,7 +125,7 @@ def _finding(finding: Finding) -> Iterator[Text]:
     for proof in finding.evidence:
         yield Text(f"{proof.what}: {clean(proof.value, 300)}", indent=3, hanging=3)
     if finding.cause:
-        yield Text(clean(finding.cause, 600), indent=3, hanging=0)
+        yield Text(clean(finding.said_cause, 600), indent=3, hanging=0)
     if finding.candidates:
         yield from _candidates(finding)
         return

@@ -117,7 +117,7 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
         blocks += [Facts(finding.evidence)]
     blocks += candidate_blocks(finding)
     for label, text in (
-        ("Cause", finding.cause),
+        ("Cause", finding.said_cause),
         ("Impact", finding.impact),
         ("Look at", "; ".join(finding.look)),
         ("Ruled out if", finding.disproof),

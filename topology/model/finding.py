@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from .page import Fact, Fix
-from .severity import Origin, Severity, Sureness, Word
+from .severity import CANNOT_TELL, Origin, Severity, Sureness, Word
+
+POSSIBLY = "Possibly"
+"""What stands before a cause that is one of several."""
+_HEDGES = re.compile(
+    r"(?i)\b(?:may|might|possibl[ey]|perhaps|either|mostly|usually|often|probably|seldom|echo)\b"
+)
+"""Words of a cause that says itself how sure it is."""
 
 
 class Kind(Word):
@@ -116,6 +124,16 @@ class Finding(
     def key(self) -> tuple[str, tuple[str, ...], str]:
         """Its identity for as long as its cause lasts: rule, devices and title."""
         return self.id, self.devices, self.title
+
+    @property
+    def said_cause(self) -> str:
+        """The cause, in words for people: one that is only possible is called so.
+
+        Causes that hedge say it themselves, as candidates and the mark of "cannot tell" do.
+        """
+        open_ = self.sureness is Sureness.POSSIBLE and not self.candidates
+        said = self.severity is CANNOT_TELL or _HEDGES.search(self.cause) is not None
+        return f"{POSSIBLY}: {self.cause}" if self.cause and open_ and not said else self.cause
 
     @property
     def commands(self) -> tuple[str, ...]:

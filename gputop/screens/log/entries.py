@@ -77,7 +77,7 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
             facts += [_plain("then:", " ".join(fix.lines)) for fix in one.fix]
         return Page.why(
             title=what.title,
-            claim=what.cause or "Nothing in this text proves which of these causes it is.",
+            claim=what.said_cause or "Nothing in this text proves which of these causes it is.",
             facts=tuple(facts),
             fix=() if what.candidates else what.fix,
         )

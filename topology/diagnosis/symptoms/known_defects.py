@@ -154,7 +154,7 @@ def _by_version(log: LogReport, scene: Scene, told: Collection[str]) -> Iterator
             title=f"{product} {versions} {title(found)}",
             evidence=tuple(facts),
             cause="The version has them, and what else they need is in the text. "
-            "That one of them showed is not.",
+            "Whether one of them showed is not: it may not be what went wrong here.",
             count=len(found),
             look=(f"the version of {product} that the job loads",),
             fix=_fixes(found),
