@@ -117,6 +117,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         ras=evidence.ras,
         inspected=inspected,
         stands_out=loads_in_words.sentence(judged, reason),
+        stuck=judged.stuck,
         composition=loads_in_words.in_short(judged.ranks),
         groups=groups,
         silence=inquiry.silence,
@@ -177,9 +178,9 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
 
 def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLoads:
     """What its GPUs did, where each rank has one of its own."""
-    machine, taken = snapshot.machine, [gpu for user in job.processes for gpu in user.gpus]
+    machine, taken = snapshot.machine, [gpu for user in job.ranked for gpu in user.gpus]
     watched: list[WatchedRank] = []
-    for user in job.processes:
+    for user in job.ranked:
         activity = evidence.activities.get(user.pid)
         gpu = machine.gpu(user.gpus[0]) if len(user.gpus) == 1 else None
         if user.reading.rank is None or gpu is None or taken.count(gpu.address) > 1:
@@ -336,7 +337,7 @@ def _program(job: Job, evidence: JobEvidence) -> str:
 
 
 def _count(job: Job, ranks: Sequence[RankState], evidence: JobEvidence) -> str:
-    here, world = len(job.processes), job.world_size
+    here, world = len(job.ranked), job.world_size
     if world is None:
         return plural(len(ranks), "rank") if len(ranks) > 1 else "1 process"
     own = {user.pid for user in job.processes}

@@ -51,6 +51,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     world_size: int | None = None
     """Ranks on all nodes; None where the processes do not agree or do not say."""
 
+    @property
+    def ranked(self) -> tuple[GpuUser, ...]:
+        """Its processes without those that one of them started, which inherit its rank."""
+        pids = {user.pid for user in self.processes}
+        return tuple(user for user in self.processes if user.reading.parent not in pids)
+
 
 def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
     """All processes that the driver names, with their GPUs; by PID."""

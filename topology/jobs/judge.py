@@ -52,6 +52,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     inspected: Inspected = Inspected()
     stands_out: tuple[str, JobVerdict] | None = None
     """What its GPUs did that something is wrong with."""
+    stuck: bool = False
+    """Whether the GPUs of all its ranks here do nothing but wait in a kernel."""
     composition: str = ""
     """What a step of it is made of, where that is known."""
     groups: Sequence[RecordedGroup] = ()
@@ -288,6 +290,21 @@ def _one_answer(job: JobFacts) -> Sentence | None:
     return Sentence(f"{less}{said}", JobVerdict.UNKNOWN)
 
 
+def _stuck(job: JobFacts) -> Sentence | None:
+    """All ranks launched equally many collectives, nothing moves, and all GPUs wait in a kernel."""
+    if not job.stuck or not job.ras or not job.ras[0].still:
+        return None
+    what = f" ({last_of(job.ras[0].launched)})" if job.ras[0].launched else ""
+    said = (
+        f"all have launched as many collectives{what}, and their GPUs compute and move nothing in "
+        f"a kernel that does not end{job.since}"
+    )
+    if job.world is None or len({rank.rank for rank in job.ranks}) < job.world:
+        return Sentence(f"{said}: they may wait for ranks elsewhere", JobVerdict.WAITS)
+    why = "launched in another order or with other sizes, or cut off on the way"
+    return Sentence(f"{said}: {why}", JobVerdict.HANGS)
+
+
 def _still(job: JobFacts) -> Sentence | None:
     """RAS counted twice, and all ranks stand equal."""
     if not job.ras:
@@ -324,6 +341,7 @@ QUIET: tuple[Case, ...] = (
     _unusable,
     _uncounted,
     _one_answer,
+    _stuck,
     _still,
 )
 """Cases in which no rank stands out: what RAS says of progress, else that it is not known."""

@@ -21,6 +21,8 @@ looks late in some of them."""
 FULLY_BUSY = 0.85
 LEAST_GAP = 0.1
 """Of the time: below it, ranks are called equal."""
+LEAST_WORK = 0.01
+"""A GPU that is busy for less of the time has no work at all."""
 LEAST_LINK_GBS = 0.2
 """One way, sent and received: below it no rank waits for data of another one."""
 LEAST_PCIE_GBS = 1.0
@@ -28,9 +30,13 @@ WAITING_SM = 0.12
 """Multiprocessors that a waiting collective takes, in the middle of what was seen."""
 COMPUTING_SM = 0.93
 """What large matrix products take."""
-LAUNCH_BUSY = 0.8
-"""With GPUs busy for less, and a core of each rank that is not, launching is what takes long."""
+LAUNCH_COMPUTING, LAUNCH_BUSY = 0.15, 0.5
+"""Where no GPU computes for longer, one at least is busy for no longer, and each rank keeps a core
+busy, launching is what takes long: of two launch-bound H100 one was busy for 6 % of the time, and
+the other one, which waits for it, for 92 %."""
 FULL_CORE = 0.9
+STUCK_BUSY, STUCK_COMPUTING, STUCK_GBS = 0.95, 0.02, 0.1
+"""A GPU whose kernels are there all the time, compute nothing and move nothing, waits."""
 
 
 class Lateness(Word):
@@ -87,7 +93,9 @@ class JudgedLoads(msgspec.Struct, frozen=True, kw_only=True):
     """Those whose GPU gave figures; () unless all ranks here that have one GPU each did."""
     late: LateRank | None = None
     launching: bool = False
-    """Whether all GPUs idle while each rank keeps a core busy."""
+    """Whether GPUs idle and compute little while each rank keeps a core busy."""
+    stuck: bool = False
+    """Whether all GPUs do nothing but wait in a kernel."""
     over_pcie: bool = False
     """Whether the ranks exchange data over PCIe and nothing over the NVLinks that they have."""
     sleeps: Mapping[int, Mapping[str, int]] = {}
@@ -119,20 +127,35 @@ def judge(ranks: Sequence[WatchedRank], loads: JobLoads, *, together: bool) -> J
     if len(ranks) < 2 or any(len(slices) < LEAST_SLICES for slices in own.values()):
         return JudgedLoads(sleeps=loads.sleeps)
     found = tuple(_load(one, own[one.rank]) for one in ranks)
-    flat = [fmean([gpu_slice.busy for gpu_slice in slices]) for slices in own.values()]
-    late = _late(ranks, own)
+    launching = _launching(ranks, found)
+    late = None if launching else _late(ranks, own)
     if late is not None and not together:
         late = msgspec.structs.replace(late, equal=False)
     return JudgedLoads(
         ranks=found,
         late=late,
-        launching=late is None
-        and max(flat) <= LAUNCH_BUSY
-        and max(flat) - min(flat) < LEAST_GAP
-        and max(flat) > LEAST_GAP
-        and all((one.cores or 0.0) >= FULL_CORE for one in ranks),
+        launching=launching,
+        stuck=all(map(_waits, (each for slices in own.values() for each in slices))),
         over_pcie=_over_pcie(ranks, found),
         sleeps=loads.sleeps,
+    )
+
+
+def _launching(ranks: Sequence[WatchedRank], found: Sequence[RankLoad]) -> bool:
+    return (
+        all((one.cores or 0.0) >= FULL_CORE for one in ranks)
+        and max(one.computing for one in found) <= LAUNCH_COMPUTING
+        and LEAST_WORK <= min(one.busy for one in found) <= LAUNCH_BUSY
+    )
+
+
+def _waits(gpu_slice: GpuSlice) -> bool:
+    """Whether a GPU does nothing but wait in a kernel; False where its traffic is not known."""
+    moved = (gpu_slice.nvlink_gbs, gpu_slice.pcie_gbs)
+    return (
+        gpu_slice.busy >= STUCK_BUSY
+        and computing(gpu_slice) <= STUCK_COMPUTING
+        and all(rate is not None and rate <= STUCK_GBS for rate in moved)
     )
 
 

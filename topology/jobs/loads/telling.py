@@ -66,10 +66,10 @@ def sentence(judged: JudgedLoads, reason: str) -> tuple[str, JobVerdict] | None:
             JobVerdict.SLOW,
         )
     if judged.launching:
-        idle = percent(100 * min(one.idle for one in judged.ranks))
+        most = percent(100 * max(one.computing for one in judged.ranks))
         return (
-            f"the GPUs idle {idle} of the time or more while each rank keeps a core busy: starting "
-            "kernels is what takes long, not the network",
+            f"each rank keeps a core busy while no GPU computes for more than about {most} of the "
+            "time: starting kernels, or other work of the CPUs, is what takes long, not the links",
             JobVerdict.SLOW,
         )
     if judged.over_pcie:
@@ -95,7 +95,7 @@ def reason(
 
 
 def _why_gpu(late: LateRank, job: Job, readings: Readings) -> str:
-    own = {user.pid for user in job.processes}
+    own = {user.pid for user in job.ranked}
     user = next(user for user in job.processes if user.pid == late.pid)
     for gpu in (readings.gpu(address) for address in user.gpus):
         others = [one.pid for one in (gpu.processes or () if gpu else ()) if one.pid not in own]

@@ -84,11 +84,12 @@ def test_a_hang_computes_nothing() -> None:
 
 
 def test_gpus_that_idle_while_cores_are_full_wait_for_launches() -> None:
-    half = {gpu: tuple(GpuSlice(busy=0.4, sm=0.3) for _ in range(8)) for gpu in "01"}
-    ranks = [WatchedRank(rank=at, pid=at, address=str(at), cores=1.0) for at in (0, 1)]
-    assert judge(ranks, JobLoads(gpus=half), together=True).launching
-    idle = [WatchedRank(rank=at, pid=at, address=str(at), cores=0.2) for at in (0, 1)]
-    assert not judge(idle, JobLoads(gpus=half), together=True).launching
+    # The means of tensor parallelism over tiny kernels: one GPU waits for the other's launches.
+    few = {"0": GpuSlice(busy=0.055, sm=0.015), "1": GpuSlice(busy=0.92, sm=0.16)}
+    seen = JobLoads(gpus={gpu: (each,) * 8 for gpu, each in few.items()})
+    for cores, said in ((1.0, True), (0.2, False)):
+        ranks = [WatchedRank(rank=at, pid=at, address=str(at), cores=cores) for at in (0, 1)]
+        assert judge(ranks, seen, together=True).launching is said
 
 
 @pytest.mark.parametrize(
@@ -97,3 +98,7 @@ def test_gpus_that_idle_while_cores_are_full_wait_for_launches() -> None:
 )
 def test_nonsense_of_the_driver_is_no_figure(metrics: dict[str, float]) -> None:
     assert slice_of(metrics) is None
+
+
+def test_ranks_that_only_wait_in_kernels_are_stuck() -> None:
+    assert [name for name in RECORDED if judged(name).stuck] == ["crossed"]
