@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from gputop.answers.jobs_stacks import stack_blocks, stacks_of
 from gputop.answers.jobs_watch import watch
 from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE, Exit
@@ -27,6 +28,7 @@ from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.jobs.ras.memory import Memory
 from gputop.topology.jobs.saved import SAVED, states_from_saved
 from gputop.topology.jobs.saved import named as saved_in
+from gputop.topology.jobs.stacks import StackGroup
 from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.jobs.traffic import CarriedTraffic
 from gputop.topology.model.english import plural
@@ -83,6 +85,11 @@ class JobsRequest(NodeRequest, frozen=True, kw_only=True):
             ("--from", "--demo", "--json"),
             "--watch looks at the jobs here, and prints lines",
         ),
+        Clash(
+            ("--stacks",),
+            ("--from", "--demo", "--watch"),
+            "--stacks asks py-spy about processes here, once",
+        ),
         Clash(("--inspector",), ("--from",), "--from DIR reads such records too"),
     )
     ras: Annotated[
@@ -111,6 +118,10 @@ class JobsRequest(NodeRequest, frozen=True, kw_only=True):
             "DIR",
         ),
     ] = ""
+    stacks: Annotated[
+        bool,
+        Option("--stacks", "Have py-spy dump the stacks of the ranks, and group ranks by them."),
+    ] = False
     watch: Annotated[
         bool,
         Option("--watch", "Print a line whenever a job's verdict changes, until Ctrl+C."),
@@ -140,6 +151,8 @@ class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
     """All jobs with their sentence, ranks and facts."""
 
     hidden: ClassVar[tuple[str, ...]] = ("report", "snapshot", "coded")
+    stacks: tuple[tuple[StackGroup, ...], ...] | msgspec.UnsetType = msgspec.UNSET
+    """With --stacks: of each job, its ranks by their innermost call."""
     remarks = ()
     simulated: bool
     """Whether the node is a demo, whose processes nobody runs."""
@@ -172,7 +185,10 @@ def answer(request: JobsRequest) -> JobsAnswer:
     if request.demo:
         report = simulated(here, request.demo)
         return answer_of(report, here, simulated=True, coded=request.coded)
-    return answer_of(_live(request, here), here, coded=request.coded)
+    found = answer_of(_live(request, here), here, coded=request.coded)
+    if request.stacks:
+        found = msgspec.structs.replace(found, stacks=stacks_of(found.report))
+    return found
 
 
 def _live(request: JobsRequest, here: NodeSnapshot, memory: Memory | None = None) -> JobsReport:
@@ -283,6 +299,8 @@ def _blocks(answer: JobsAnswer) -> Iterator[Block]:
         yield sentence_block(job)
         yield from _table(job, snapshot)
         yield from fact_blocks(job)
+        if answer.stacks is not msgspec.UNSET:
+            yield from stack_blocks(answer.stacks[at])
 
 
 def _width() -> int:
