@@ -13,8 +13,6 @@ SENDERS = (
     "tests/gputop/test_interrupted_start.py::test_an_interrupted_import_is_130_without_a_word"
     "[module-8]",
     "tests/gputop/terminal/test_terminal_signals.py::test_a_signal_leaves_in_order_with_its_own_code"
-    "[SIGHUP]",
-    "tests/gputop/terminal/test_terminal_signals.py::test_a_signal_leaves_in_order_with_its_own_code"
     "[SIGQUIT]",
 )
 IGNORING = f"""

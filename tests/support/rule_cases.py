@@ -165,13 +165,30 @@ def edited(snapshot: NodeSnapshot, edits: list[dict[str, Any]]) -> NodeSnapshot:
     return msgspec.convert(document, NodeSnapshot)
 
 
+KEPT = 24
+_decided: list[Node] = []
+"""The last machines that were asked about, with what NCCL will do there."""
+
+
 def diagnosed(
     snapshot: NodeSnapshot, *, earlier: NodeSnapshot | None = None, **rest: Any
 ) -> Diagnosis:
     """What the rules say, with the prediction made."""
-    report = Node(snapshot)
-    report = report.decide()
-    return diagnose(Case(report, earlier=earlier, **rest))
+    return diagnose(Case(decided(snapshot), earlier=earlier, **rest))
+
+
+def decided(snapshot: NodeSnapshot) -> Node:
+    """The node with its prediction; of an equal machine it was made already, as in the app."""
+    for place, known in enumerate(_decided):
+        same = known.snapshot.machine == snapshot.machine
+        if same and known.snapshot.assumptions == snapshot.assumptions:
+            node = known.follow(snapshot)
+            if node.decided:
+                _decided.insert(0, _decided.pop(place))
+                return node
+    node = Node(snapshot).decide()
+    _decided[:] = [node, *_decided[: KEPT - 1]]
+    return node
 
 
 def ids(diagnosis: Diagnosis) -> tuple[str, ...]:

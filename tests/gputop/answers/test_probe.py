@@ -26,6 +26,7 @@ from gputop.probes.protocol.messages import WorkerRequest
 from gputop.probes.runner.client import Session
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from tests.grid import share
 from tests.support.command import gputop, gputop_here
 from tests.support.nccl.rank_runs import made_up
 from tests.support.places import ROOT
@@ -76,9 +77,10 @@ RANKS = ("launch", "collectives", "train-step", "nccl")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="this Python has no torch")
-def test_many_probes_give_one_document(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slow", share([((),), (("gemm",),)], 2))
+def test_many_probes_give_one_document(tmp_path: Path, slow: tuple[str, ...]) -> None:
     """The command runs ranks in test_nccl.py; these probes differ from nccl by their steps."""
-    names = [name for name in catalog.NAMES if name not in RANKS]
+    names = [name for name in catalog.NAMES if name not in (*RANKS, "gemm")] + [*slow]
     done = gputop("probe", *names, "--selftest", "--quick", "--json", XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -174,7 +176,7 @@ def test_a_library_that_nothing_would_load_is_refused(
 
 
 def test_a_path_that_is_no_python_is_reported_once() -> None:
-    done = gputop("probe", "p2p", "nccl", "--selftest", "--python", "/nowhere/python")
+    done = gputop("probe", "memory", "nccl", "--selftest", "--quick", "--python", "/nowhere/python")
     assert done.returncode == 3
     assert done.stderr.count("/nowhere/python") == 1
 

@@ -80,8 +80,9 @@ def test_no_byte_ends_the_app(opener: bytes) -> None:
 
 
 @pytest.mark.terminal
-def test_a_window_of_any_size_takes_little_memory() -> None:
-    with Terminal(["--demo", "pcie-l40s-8"], columns=65535, lines=65535) as terminal:
+@pytest.mark.parametrize(("columns", "lines"), share([(100, 30), (65535, 65535)], 2))
+def test_a_window_of_any_size_takes_little_memory(columns: int, lines: int) -> None:
+    with Terminal(["--demo", "pcie-l40s-8"], columns=columns, lines=lines) as terminal:
         terminal.wait_for("q +quit")
         for columns, lines in ((1, 1), (65535, 3), (65535, 65535), (100, 30)):
             terminal.resize(columns, lines)

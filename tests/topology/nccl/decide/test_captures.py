@@ -9,6 +9,7 @@ import pytest
 from gputop.topology.nccl.decide import untuned_builder
 from gputop.topology.nccl.decide.timing import Timing
 from gputop.topology.nccl.prediction import DomainView, Graphs, NetDecision, Prediction
+from tests.grid import share
 from tests.support.nccl.captures import emulated, expected, names, predicted, topology_of
 from tests.support.places import CAPTURES
 
@@ -70,7 +71,7 @@ def net_misses(found: DomainView, view: dict[str, Any]) -> list[str]:
 
 
 @needs_captures
-@pytest.mark.parametrize(("folder", "name"), CASES)
+@pytest.mark.parametrize(("folder", "name"), share(CASES, 3))
 def test_every_recorded_view(folder: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_search(monkeypatch)
     path = CAPTURES / folder / "topologies" / f"{name}.xml"
