@@ -325,7 +325,8 @@ def _in_text(
         if said := _in_log(path, data, taken_at, logs, alone=True):
             return [said], [(f"{path.name}, line {error.line}", str(error))]
         raise LoadError(f"{path}:{error.line}: {error}") from error
-    said = _in_log(path, data, taken_at, logs, alone=text is None or not text.parts)
+    silent = text is None or not any(_told(part) for _, part in text.parts)
+    said = _in_log(path, data, taken_at, logs, alone=silent)
     if text is None:
         return None if said is None else ([said], [])
     if not (text.parts or said):
@@ -340,6 +341,11 @@ def _in_text(
     if kept.until is not None:
         unread.append((f"{path.name}, from line {kept.until} on", FAR))
     return found, unread
+
+
+def _told(part: PartialNode) -> bool:
+    """Whether a part says anything: lines of the kernel may be about no fault."""
+    return any(getattr(part, name) for name in PartialNode.__struct_fields__)
 
 
 def _in_log(

@@ -24,12 +24,14 @@ from ...model.finding import Candidate, Finding
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, NOTICE, Severity, Sureness
 from ...model.units import seconds
+from ...sources.linux.kernel_log import said_in
 from ...toml import tomllib
 from ..defects.table import defects as known
 from ..mechanism.causes import PossibleCause, ranked
 from . import checks_node as checks_node  # offers its checks
 from .checks import CHECKS, once
 from .checks_ranks import by_ranks
+from .quoting import KERNEL
 from .survived import of_ras, survived
 
 MAX_PROOFS = 6
@@ -252,12 +254,13 @@ def _went_on(log: LogReport, note: LogNote) -> bool:
 
 
 def _lines_of_outputs(log: LogReport) -> set[int]:
-    """Lines of other tools' outputs, which the rules read."""
+    """Lines of other tools' outputs, which the rules read; of the kernel's those about faults."""
     sections = () if log.pasted is None else log.pasted.sections
     return {
         line
         for section in sections
-        for line in range(section.first, section.first + len(section.lines))
+        for line, text in enumerate(section.lines, section.first)
+        if section.tool != KERNEL or said_in(text) is not None
     }
 
 
