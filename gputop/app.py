@@ -31,7 +31,7 @@ from textual.widget import Widget
 from gputop import messages
 from gputop.base_app import BaseApp, actions
 from gputop.exits import BACK
-from gputop.live.jobs_controller import JobsController, MadeUp
+from gputop.live.jobs_controller import JobsController, JobsTold
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.recent import Recent
 from gputop.live.refresh import Inbox, Refresher
@@ -230,10 +230,11 @@ class GpuTop(BaseApp[int]):
         """Keep what was before the app was opened, for the charts."""
         self.recent.add_earlier(message.past)
 
-    def on_made_up(self, message: MadeUp) -> None:
-        """Show in the tabs what the jobs of a demo say."""
+    def on_jobs_told(self, message: JobsTold) -> None:
+        """Show on all screens what the jobs say."""
         self.jobs.accept(message)
         if self.view is not None:
+            self.view.redraw()
             self.view.draw_bars()
 
     def on_worked(self, message: Worked) -> None:

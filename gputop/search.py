@@ -136,7 +136,7 @@ def _versions(app: GpuTop, query: str) -> Iterator[Thing]:
 def _things(app: GpuTop, known: Catalogue) -> Iterator[Thing]:
     yield from _devices(app)
     shown = app.findings.shown(app.report)
-    for finding in () if shown is None else shown.findings:
+    for finding in () if shown is None else shown.of_node.findings:
         title, about = f"{finding.title} · {finding.id}", f"The finding: {finding.severity.word}"
         yield Thing(ThingKind.FINDING, title, about, _named(app, "findings", finding.id))
     yield from _processes(app)

@@ -9,7 +9,7 @@ import msgspec
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Basis, Fact, Page
-from gputop.topology.model.severity import Verdict
+from gputop.topology.model.severity import Origin, Verdict
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
@@ -32,6 +32,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """The verdict on the findings that are left: silencing is a person's decision."""
         return Verdict.of(finding.severity for finding in self.findings)
 
+    @property
+    def of_node(self) -> Shown:
+        """The same without those about jobs."""
+        own = tuple(finding for finding in self.findings if finding.origin is not Origin.JOB)
+        return msgspec.structs.replace(self, findings=own)
+
     def about(self, *nodes: str) -> tuple[Finding, ...]:
         """Loud findings on one of these devices; a part of a GPU has its GPU's."""
         wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
@@ -47,15 +53,20 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return found[0].severity.shown[:2] if found else None
 
 
-def shown(report: Report | None, quiet: frozenset[FindingKey] = frozenset()) -> Shown | None:
-    """The findings of a report; None where the rules were not asked yet."""
+def shown(
+    report: Report | None,
+    quiet: frozenset[FindingKey] = frozenset(),
+    jobs: tuple[Finding, ...] = (),
+) -> Shown | None:
+    """The findings of a report and those about jobs; None where the rules were not asked yet."""
     if report is None or report.diagnosis is None:
         return None
     diagnosis = report.diagnosis
-    here = tuple(finding for finding in diagnosis.findings if finding.key in quiet)
+    found = sorted((*jobs, *diagnosis.findings), key=lambda finding: finding.severity.order)
+    here = tuple(finding for finding in found if finding.key in quiet)
     return Shown(
         diagnosis=diagnosis,
-        findings=tuple(finding for finding in diagnosis.findings if finding.key not in quiet),
+        findings=tuple(finding for finding in found if finding.key not in quiet),
         silenced=(
             *diagnosis.silenced,
             *(Silenced(finding=finding, reason=HERE) for finding in here),

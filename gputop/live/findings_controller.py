@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gputop.checking.job_finding import job_finding
+from gputop.live.jobs_controller import wrong
+
 if TYPE_CHECKING:
     from gputop.live.findings import FindingKey, Shown
+    from gputop.topology.jobs.asking import JobsReport
+    from gputop.topology.model.finding import Finding
     from gputop.topology.report import Report
 
 
@@ -15,6 +20,7 @@ class FindingsController:
     def __init__(self) -> None:
         self.quiet: frozenset[FindingKey] = frozenset()
         """Keys of the silenced findings."""
+        self._jobs: tuple[Finding, ...] = ()
         self._copied: tuple[tuple[str, ...], int] = ((), 0)
         """The commands of which one was copied last, and the place of the next."""
 
@@ -25,7 +31,11 @@ class FindingsController:
         # The import brings the rules along, which the first picture does not need.
         from gputop.live.findings import shown
 
-        return shown(report, self.quiet)
+        return shown(report, self.quiet, self._jobs)
+
+    def of_jobs(self, answer: JobsReport | None) -> None:
+        """Show a finding for each job that something is wrong with, as `check --jobs` does."""
+        self._jobs = tuple(map(job_finding, wrong(answer)))
 
     def silence(self, key: FindingKey) -> bool:
         """Silence a finding or undo that; returns whether it is silenced now."""
@@ -34,7 +44,7 @@ class FindingsController:
 
     def forget_silenced(self) -> None:
         """Forget what was silenced: another node is shown."""
-        self.quiet = frozenset()
+        self.quiet, self._jobs = frozenset(), ()
 
     def next_command(self, commands: tuple[str, ...]) -> tuple[str, str]:
         """The first of these commands, or the one after the last call's; and a note on it."""

@@ -200,6 +200,14 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     quiet_seconds: float | None = None
     """For how long RAS saw nothing launched in any of its communicators; None where not known."""
 
+    @property
+    def accused(self) -> tuple[RankState, ...]:
+        """The ranks that something is wrong with; else those for which the others wait."""
+        troubled = tuple(r for r in self.ranks if r.kind not in (None, TroubleKind.LEFT))
+        harmful = (finding for finding in self.findings if finding.severity.counts)
+        named = {name for finding in harmful for name in finding.names(Kind.RANK)}
+        return troubled or tuple(rank for rank in self.ranks if str(rank.rank) in named)
+
 
 def job_finding(
     id: str,  # noqa: A002 - as Finding calls it

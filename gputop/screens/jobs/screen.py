@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textual.containers import Container
@@ -14,10 +13,9 @@ from textual.worker import get_current_worker
 
 from gputop.answers.jobs import fact_blocks, nothing, sentence_block
 from gputop.live.findings import Shown
-from gputop.live.jobs_controller import WRONG, wrong
-from gputop.live.past import past_of
-from gputop.live.recent import Recent
+from gputop.live.jobs_controller import wrong
 from gputop.printing.render import render
+from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
 from gputop.screens.jobs.list import JobList, JobRow, head_lines, rows_of
 from gputop.screens.jobs.variables import (
@@ -28,11 +26,10 @@ from gputop.screens.jobs.variables import (
 )
 from gputop.screens.listing import ListedView
 from gputop.terminal.clean import clean
-from gputop.topology.jobs.asking import JobsReport, ask_live
+from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.binding import FAR
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.jobs.silence import STOPPED_SECONDS
-from gputop.topology.jobs.standing import JobState, RankState, TroubleKind
+from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.model.page import SIMULATED, Blank, Block, Fact, Fix, Heading, Page, Role, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import whole
@@ -49,11 +46,9 @@ if TYPE_CHECKING:
     from gputop.topology.model.finding import Finding
     from gputop.topology.report import Report
 
-GROUP, ASKING = "job flags", "jobs asked"
+GROUP = "job flags"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
-ASK_AGAIN_SECONDS = 3.0
-"""Processes may come and go all the time: they are asked no more often than this."""
 LIMIT_KEPT = 64
 
 ABOUT_JOBS = frozenset(
@@ -75,8 +70,6 @@ ABOUT_JOBS = frozenset(
     }
 )
 """Rules whose findings are shown beside the job that they are about."""
-
-# What the jobs say of themselves: asked when the screen opens and on a key, never on a tick.
 
 # Explains how a job or a process is bound, compared with where its GPUs are.
 BASIS = (
@@ -130,38 +123,6 @@ def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
     return tuple(Fix(text=run.format(node)) for node in nodes)
 
 
-def asking(
-    snapshot: NodeSnapshot, before: JobsReport | None, recent: Recent
-) -> Callable[[], JobsReport]:
-    """What asks the jobs of this machine, which takes up to some seconds: for a thread alone.
-
-    `before`: what they said last, so that standing still since then is known; `recent`: what the
-    GPUs carried lately, which is read at once. Nothing is said of it before the readings go back
-    far enough to call a GPU silent: a rate needs two, so at first none has any.
-    """
-    memory = None if before is None else before.memory
-    past = past_of(recent) if recent.watched_seconds >= STOPPED_SECONDS else None
-    return partial(ask_live, snapshot, ras=True, memory=memory, past=past)
-
-
-def described(snapshot: NodeSnapshot) -> frozenset[int]:
-    """The processes on the GPUs that the operating system describes, by number."""
-    return frozenset(process.pid for process in snapshot.readings.processes)
-
-
-def headline(answer: JobsReport | None, snapshot: NodeSnapshot) -> Line | None:
-    """The sentence about the job that is worst off; None where none hangs, waits or is faulty."""
-    found = wrong(answer)
-    if not found:
-        return None
-    worst = found[0]
-    sign, ink, _ = worst.verdict.shown
-    more = f" · {len(found) - 1} more" if len(found) > 1 else ""
-    mark = "" if snapshot.is_live else f" · {SIMULATED}"
-    text = f"{sign} {clean(worst.sentence, 1000)}"
-    return ((text, f"{ink} bold"), (f"{more}{mark}", "muted"))
-
-
 def signs_of(
     answer: JobsReport | None, found: Sequence[Job], shown: Shown | None
 ) -> dict[int, tuple[str, str]]:
@@ -171,10 +132,9 @@ def signs_of(
         mark = None if shown is None else shown.mark(*user.gpus)
         if mark is not None:
             signs[user.pid] = mark
-    for job in answer.jobs if answer else ():
-        for rank in job.ranks:
-            odd = rank.kind not in (None, TroubleKind.LEFT)
-            if rank.pid is not None and odd and job.verdict in WRONG:
+    for job in wrong(answer):
+        for rank in job.accused:
+            if rank.pid is not None:
                 signs[rank.pid] = job.verdict.sign, job.verdict.ink
     return signs
 
@@ -252,17 +212,8 @@ class JobsScreen(ListedView):
             self.request = request
             self.details = details
 
-    class Asked(Message):
-        """A thread has asked the jobs of this machine."""
-
-        def __init__(self, answer: JobsReport) -> None:
-            super().__init__()
-            self.answer = answer
-
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
-        self._last_asked: tuple[frozenset[int], float] = (frozenset(), 0.0)
-        """The processes on the GPUs when this machine was asked last, and when: monotonic."""
         self._known: list[tuple[JobRequest, VariableDetails]] = []
         """The last answers, the newest at the end."""
         self._request: JobRequest | None = None
@@ -286,31 +237,17 @@ class JobsScreen(ListedView):
         self.action_ask_jobs()
 
     def action_ask_jobs(self) -> None:
-        """Ask the jobs of this machine, in a thread; a demo or a recording has none to ask."""
-        report = self.report
-        if report is None or not report.snapshot.is_live:
-            return
-        self._last_asked = described(report.snapshot), time.monotonic()
-        ask = asking(report.snapshot, self._answer, self.gputop.recent)
-
-        def work() -> None:
-            self.post_message(self.Asked(ask()))
-
-        self.run_worker(work, thread=True, exclusive=True, group=ASKING, exit_on_error=False)
-
-    def on_jobs_screen_asked(self, message: Asked) -> None:
-        """Show what the jobs said."""
-        self.gputop.jobs.answer = message.answer
-        self.redraw()
+        """Ask the jobs of this machine; a demo or a recording has none to ask."""
+        if self.report is not None:
+            self.gputop.jobs.ask(self.report.snapshot)
 
     def draw(self, report: Report) -> None:
         """Update both parts; on most ticks only figures have changed."""
         snapshot = report.snapshot
         if not snapshot.is_live:
             self.gputop.jobs.look(snapshot)
-        elif self._due(snapshot):
-            # Processes came or went: what was said is about others.
-            self.action_ask_jobs()
+        else:
+            self.gputop.jobs.ask_if_due(snapshot)
         table, board = self._list, self.query_one("#job", Board)
         listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
         found = jobs(snapshot)
@@ -338,10 +275,6 @@ class JobsScreen(ListedView):
     def _answer(self) -> JobsReport | None:
         """What the jobs said last."""
         return self.gputop.jobs.answer
-
-    def _due(self, snapshot: NodeSnapshot) -> bool:
-        pids, at = self._last_asked
-        return time.monotonic() - at >= ASK_AGAIN_SECONDS and described(snapshot) != pids
 
     def _draw_head(self, found: tuple[Job, ...], report: Report, *listed: object) -> None:
         head, width = self.query_one("#job-head", Board), max(self.app.size.width - 2, 20)

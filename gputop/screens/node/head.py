@@ -70,10 +70,7 @@ def use_of(snapshot: NodeSnapshot, loads: Loads) -> Use:
 
 def verdict_line(shown: Shown | None, machine: Machine, width: int) -> tuple[Line, Line]:
     """The verdict in a word, and what is wrong; at the right the key that shows more."""
-    end: Line = (
-        (f"{NAMES.index('findings') + 1}", "key bold @screen('findings')"),
-        (" details ", "muted @screen('findings')"),
-    )
+    end = _details("findings")
     if shown is None:
         return ((" ", ""), ("…", "muted"), (" checking", "muted bold")), ()
 
@@ -97,6 +94,21 @@ def verdict_line(shown: Shown | None, machine: Machine, width: int) -> tuple[Lin
         said.append((f" · {len(shown.silenced)} silenced", "warn"))
     line: Line = ((f" {sign} {word}", f"{ink} bold"), *said)
     return cut(line, width - width_of(end) - 1), end
+
+
+def _details(screen: str) -> Line:
+    return (
+        (f"{NAMES.index(screen) + 1}", f"key bold @screen('{screen}')"),
+        (" details ", f"muted @screen('{screen}')"),
+    )
+
+
+def job_line(sentence: Line, width: int) -> tuple[Line, Line]:
+    """In place of who runs: the job that something is wrong with; at the right where more is."""
+    (text, ink), tail, _ = sentence
+    end = _details("jobs")
+    first = cut(((f" {text}", ink),), width - width_of((tail,)) - width_of(end) - 1)
+    return (*first, tail), end
 
 
 def causes(findings: Sequence[Finding], machine: Machine) -> str:

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from textual.widget import Widget
 from textual.widgets import Input
 
+from gputop.screens.job_sentence import headline
 from gputop.screens.node.detail import brief_line, detail_lines
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of
-from gputop.screens.node.head import cost_line, loads_of, use_line, use_of, verdict_line
+from gputop.screens.node.head import cost_line, job_line, loads_of, use_line, use_of, verdict_line
 from gputop.screens.node.identity import (
     DEMOS,
     absence_lines,
@@ -252,7 +253,8 @@ class NodeScreen(View):
         note("{link}", "links that are up, of all; GB/s ↑ out of and ↓ into the GPU"),
         note("NIC", "the one that {library} takes for the GPU: near is below the same PCIe switch"),
         note(
-            "beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"
+            "beside a GPU",
+            "✗ broken, ▼ slow, ? cannot tell: a finding is about it or its rank; w says which",
         ),
     )
     LINE = ("w", "p", "g", "s", "&")
@@ -310,14 +312,20 @@ class NodeScreen(View):
         for name in ("#use", "#cost"):
             self.query_one(name).display = gpus
         loads = loads_of(snapshot)
-        known = (loads, snapshot.readings.processes, int(snapshot.taken_at // 60), shown, width)
+        told = id(self.gputop.jobs.answer)
+        minute = int(snapshot.taken_at // 60)
+        known = (loads, snapshot.readings.processes, minute, shown, width, told)
         if known != self._headed:
             self._headed = known
             use = use_of(snapshot, loads)
-            line, end = verdict_line(shown, snapshot.machine, width)
+            own = None if shown is None else shown.of_node
+            line, end = verdict_line(own, snapshot.machine, width)
             self.query_one("#verdict", HeadLine).show(line, end)
             measure = _MEASURE if snapshot.is_live else ()
-            self.query_one("#use", HeadLine).show(use_line(use, snapshot, width), measure)
+            second = use_line(use, snapshot, width), measure
+            if job := headline(self.gputop.jobs.answer, snapshot):
+                second = job_line(job, width)
+            self.query_one("#use", HeadLine).show(*second)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))
 

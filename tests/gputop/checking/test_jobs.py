@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gputop.checking.jobs import ID, job_finding
+from gputop.checking.job_finding import ID, job_finding
 from gputop.topology.jobs.standing import JobState
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
 from tests.support.command import gputop_here

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from gputop.app import GpuTop
 from gputop.live.findings import Shown
-from gputop.live.jobs_controller import of_demo
+from gputop.live.jobs_controller import asking, of_demo
 from gputop.live.recent import Recent
+from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.list import head_lines, rows_of
-from gputop.screens.jobs.screen import asking, headline, signs_of
+from gputop.screens.jobs.screen import signs_of
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
@@ -43,7 +44,7 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
         count.append(len(snapshot.readings.processes))
         return JobsReport(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
+    monkeypatch.setattr("gputop.topology.jobs.asking.ask_live", asked)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_jobs(pilot, replace(snapshot_with(), source=("live",)))
         await pilot.app.workers.wait_for_complete()
@@ -64,7 +65,7 @@ def test_links_are_called_silent_or_unread_only_after_some_seconds(
         pasts.append(rest["past"])
         return JobsReport(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
+    monkeypatch.setattr("gputop.topology.jobs.asking.ask_live", asked)
     recent = Recent()
     for second in range(7):
         live = replace(snapshot_with(), source=("live",), taken_at=1000.0 + second)
@@ -114,8 +115,8 @@ async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
         count.append(len(snapshot.readings.processes))
         return JobsReport(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
-    monkeypatch.setattr("gputop.screens.jobs.screen.ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("gputop.topology.jobs.asking.ask_live", asked)
+    monkeypatch.setattr("gputop.live.jobs_controller.ASK_AGAIN_SECONDS", 0.0)
     live = replace(snapshot_with(), source=("live",))
     empty = replace(live, readings=replace(live.readings, processes=()))
     async with GpuTop().run_test(size=(80, 24)) as pilot:

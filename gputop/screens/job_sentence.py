@@ -1,0 +1,27 @@
+"""The sentence about the job that is worst off, on one line: of Node, and of Jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputop.live.jobs_controller import wrong
+from gputop.terminal.clean import clean
+from gputop.topology.model.page import SIMULATED
+from gputop.widgets.spans import Line
+
+if TYPE_CHECKING:
+    from gputop.topology.jobs.asking import JobsReport
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+
+def headline(answer: JobsReport | None, snapshot: NodeSnapshot) -> Line | None:
+    """Sentence, how many more are wrong, and its source; None where nothing is wrong with any."""
+    found = wrong(answer)
+    if not found:
+        return None
+    worst = found[0]
+    sign, ink, _ = worst.verdict.shown
+    more = f" · {len(found) - 1} more" if len(found) > 1 else ""
+    mark = "" if snapshot.is_live else f" · {SIMULATED}"
+    text = f"{sign} {clean(worst.sentence, 1000)}"
+    return ((text, f"{ink} bold"), (more, "muted"), (mark, "muted"))

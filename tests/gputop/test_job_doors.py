@@ -1,0 +1,55 @@
+"""A job that hangs or is slow is named in one sentence by every door."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gputop.app import GpuTop
+from gputop.simulating.jobs import simulated
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.report import Report
+from tests.support.app import app_of, demo_report, give, press, rounds, text
+from tests.support.command import gputop_here
+
+SICK = {"sick-h100-8": ("✗", 3)}
+"""Demo -> the sign of its job, and the GPU of the rank for which the others wait."""
+
+
+@pytest.mark.parametrize("demo", SICK)
+async def test_every_screen_says_what_jobs_says(demo: str) -> None:
+    sign, index = SICK[demo]
+    node = demo_report(demo).node
+    (job,) = simulated(node.snapshot, demo).jobs
+    said = f"{sign} {job.sentence}"
+    async with GpuTop().run_test(size=(300, 50)) as pilot:
+        await give(pilot, Report(node, diagnose(Case(node))))
+        async for _ in rounds(pilot):
+            if app_of(pilot).jobs.answer is not None:
+                break
+        assert said in text(pilot, "#use")
+        assert f"Jobs {sign}" in text(pilot, "#top")
+        await press(pilot, "7")
+        assert said in text(pilot, "#job-head")
+        await press(pilot, "6")
+        assert job.sentence[:40] in text(pilot, "#finding-list")
+        shown = app_of(pilot).findings.shown(app_of(pilot).report)
+        assert shown is not None
+        (found,) = (one for one in shown.findings if one.id == "job")
+        assert found.title == job.sentence
+        gpus = [node.snapshot.machine.gpu(address) for address in found.devices]
+        assert [gpu.index for gpu in gpus if gpu is not None] == [index]
+        assert (shown.mark(*found.devices) or ("",))[0] == sign
+
+
+@pytest.mark.parametrize("demo", SICK)
+def test_jobs_check_and_fleet_say_the_same(demo: str, tmp_path: Path) -> None:
+    (job,) = json.loads(gputop_here("jobs", "--json", "--demo", demo).stdout)["jobs"]
+    check = gputop_here("check", "--quick", "--jobs", "--json", "--demo", demo).stdout
+    (tmp_path / "g1.json").write_text(check)
+    fleet = json.loads(gputop_here("fleet", "--json", str(tmp_path)).stdout)
+    titles = [finding["title"] for finding in fleet["findings"] if finding["id"] == "job"]
+    assert titles == [job["sentence"]]
