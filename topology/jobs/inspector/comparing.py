@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,12 +22,28 @@ from .records import FinishedOperation
 
 LEAST_OPERATIONS = 5
 """From so many of one kind on something is said of it."""
+WHOLE_MOMENTS = 3
+"""At which the plugin wrote: what lies between the first and the last is whole. Of two the second
+may be cut, so that a share of the time is one at least."""
+PAUSE_TIMES, SHORTEST_PAUSE = 20, 0.001
+"""A pause of the plugin is so many times as long as that between most of its lines, in seconds."""
+ROOM = 1.05
+"""Means of a few operations may be this much over the time that passed."""
 LEAST_SHARE = 0.05
 """From this share of their time on, waiting ranks are worth a sentence."""
 SLOW_SHARE = 0.1
 """From this share on it makes the job slow."""
 ALWAYS = 0.8
 """From this share of the operations on, one rank is the one that comes last."""
+
+
+class OperationPace(NamedTuple):
+    """How often a collective comes."""
+
+    seconds: float
+    """From one to the next."""
+    whole: bool
+    """Whether all that the plugin wrote meanwhile is there; else it is as long at most."""
 
 
 class RankWaits(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +80,8 @@ class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     each_seconds: float | None
     """From one such operation to the next; None where that is not known."""
     waits: tuple[RankWaits, ...]
+    whole: bool = True
+    """Whether all was written in the time that shares are of; else they are that at least."""
 
     @property
     def spoken(self) -> str:
@@ -149,29 +169,45 @@ def _kinds(ranks: Mapping[int, Sequence[FinishedOperation]]) -> Iterator[Operati
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     for name, number, size in shared:
         groups[name, size].append(number)
-    every = {name: _seconds_each(ranks, name) for name, _ in groups}
+    every = {name: _pace(ranks, name) for name, _ in groups}
     for (name, size), numbers in groups.items():
         if len(numbers) < LEAST_OPERATIONS:
             continue
         part = len(numbers) / sum(len(n) for (other, _), n in groups.items() if other == name)
         each = every[name]
         rows = [{rank: own[rank][name, number, size] for rank in own} for number in sorted(numbers)]
-        yield _kind(rows, None if each is None else each / part)
+        yield _kind(rows, None if each is None else each._replace(seconds=each.seconds / part))
 
 
-def _seconds_each(ranks: Mapping[int, Sequence[FinishedOperation]], name: str) -> float | None:
-    """From one operation of a collective to the next, by their numbers and the plugin's clock."""
+def _pace(ranks: Mapping[int, Sequence[FinishedOperation]], name: str) -> OperationPace | None:
+    """From one operation of a collective to the next, by their numbers and the plugin's clock.
+
+    It may write many at once: what it wrote first came to pass in a time that is not known, and
+    what it wrote last may be cut. None where it wrote once.
+    """
     found = []
     for recorded in ranks.values():
         own = sorted((one for one in recorded if one.name == name), key=lambda one: one.number)
-        numbers = own[-1].number - own[0].number if own else 0
-        passed = own[-1].written_at - own[0].written_at if own else 0.0
-        if numbers >= LEAST_OPERATIONS - 1 and passed > 0:
-            found.append(passed / numbers)
-    return median(found) if len(found) == len(ranks) else None
+        written = _written_together(own)
+        if len(written) < 2:
+            continue
+        whole = len(written) >= WHOLE_MOMENTS
+        first, last = written[0], written[-2 if whole else -1]
+        numbers = last[-1].number - first[-1].number
+        passed = last[0].written_at - first[0].written_at
+        from_then = (one for one in recorded if first[0].written_at < one.written_at)
+        took = sum(one.seconds for one in from_then if one.written_at <= last[0].written_at)
+        # One communicator does one after the other: what takes longer was not done in that time.
+        if numbers > 0 and passed > 0 and took <= passed * ROOM:
+            found.append((passed / numbers, whole))
+    if len(found) < len(ranks):
+        return None
+    return OperationPace(median(each for each, _ in found), all(whole for _, whole in found))
 
 
-def _kind(rows: Sequence[Mapping[int, FinishedOperation]], each: float | None) -> OperationKind:
+def _kind(
+    rows: Sequence[Mapping[int, FinishedOperation]], pace: OperationPace | None
+) -> OperationKind:
     waited: dict[int, list[float]] = defaultdict(list)
     last: Counter[int] = Counter()
     transfers = []
@@ -199,7 +235,8 @@ def _kind(rows: Sequence[Mapping[int, FinishedOperation]], each: float | None) -
         transfer_seconds=transfer,
         bus_gbs=first.bus_gbs(transfer),
         held=held,
-        each_seconds=each,
+        each_seconds=None if pace is None else pace.seconds,
+        whole=pace is None or pace.whole,
         waits=tuple(
             RankWaits(
                 rank=rank,
@@ -207,17 +244,43 @@ def _kind(rows: Sequence[Mapping[int, FinishedOperation]], each: float | None) -
                 host=one.host,
                 seconds=means[rank],
                 last=last[rank],
-                share=None if each is None else min(means[rank] / each, 1.0),
+                share=_share(means[rank], pace),
             )
             for rank, one in sorted(rows[0].items())
         ),
     )
 
 
+def _written_together(own: Sequence[FinishedOperation]) -> list[list[FinishedOperation]]:
+    """Operations by the moments at which the plugin wrote: a pause far longer than most parts them.
+
+    Where it writes each one as it ends, all pauses are alike, and each is a moment of its own.
+    """
+    if len(own) < LEAST_OPERATIONS:
+        return []
+    pauses = [after.written_at - before.written_at for before, after in pairwise(own)]
+    usual = median(pauses)
+    many = any(pause > PAUSE_TIMES * max(usual, SHORTEST_PAUSE) for pause in pauses)
+    parts = [[own[0]]]
+    for pause, one in zip(pauses, own[1:], strict=True):
+        if not many or pause > PAUSE_TIMES * max(usual, SHORTEST_PAUSE):
+            parts.append([])
+        parts[-1].append(one)
+    return parts
+
+
+def _share(seconds: float, pace: OperationPace | None) -> float | None:
+    """None where more is waited than passes, or where a small share may be a larger one."""
+    if pace is None or seconds > pace.seconds * ROOM:
+        return None
+    share = min(seconds / pace.seconds, 1.0)
+    return share if pace.whole or share >= SLOW_SHARE else None
+
+
 def worst(inspected: Inspected) -> OperationKind | None:
     """The kind of operation in which a rank lets the others wait longest; None where none does."""
     late = [kind for kind in inspected.kinds if kind.late is not None]
-    return next((kind for kind in late if (kind.share or 0.0) >= LEAST_SHARE), None)
+    return next((kind for kind in late if kind.share is None or kind.share >= LEAST_SHARE), None)
 
 
 def counted(operations: Iterable[FinishedOperation]) -> str:

@@ -34,7 +34,10 @@ def sentence(inspected: Inspected) -> tuple[str, JobVerdict]:
     """What the operations prove of who waits for whom, behind "4 ranks, "."""
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
-        verdict = JobVerdict.SLOW if (kind.share or 0.0) >= SLOW_SHARE else JobVerdict.RUNS
+        slow = (kind.share or 0.0) >= SLOW_SHARE
+        verdict = JobVerdict.SLOW if slow else JobVerdict.RUNS
+        if kind.share is None:
+            verdict = JobVerdict.UNKNOWN
         return f"rank {kind.late.rank} {_comes_last(kind)}; {_price(kind)}", verdict
     turns = next((one for one in inspected.kinds if (one.share or 0.0) >= LEAST_SHARE), None)
     if turns is not None:
@@ -57,7 +60,10 @@ def _price(kind: OperationKind) -> str:
     who, its = (
         ("the other waits", "its") if len(kind.waiting) == 1 else ("the others wait", "their")
     )
-    share = "" if kind.share is None else f", {percent(100 * kind.share)} of {its} time"
+    share = f"; how much of {its} time that is, these records do not tell"
+    if kind.share is not None:
+        least = "" if kind.whole else "at least "
+        share = f", {least}{percent(100 * kind.share)} of {its} time"
     return f"{who} {_time(middle.seconds)} for it in each{share}"
 
 

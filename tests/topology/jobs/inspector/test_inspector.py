@@ -25,7 +25,7 @@ from gputop.topology.jobs.inspector.records import (
 from gputop.topology.jobs.inspector.telling import sentence, state_of
 from gputop.topology.model.severity import JobVerdict
 from tests.support.places import RECORDINGS
-from tests.topology.jobs.inspector.made import lines, record
+from tests.topology.jobs.inspector.made import START_US, lines, record
 
 STRAGGLER = RECORDINGS / "inspector" / "h100x2-straggler"
 
@@ -195,3 +195,27 @@ def test_any_bytes_are_read_or_refused(octets: bytes, at: int) -> None:
     assert len(found) <= 10
     assert lost >= 0
     assert all("\n" not in doubt for doubt in doubts)
+
+
+@pytest.mark.parametrize(
+    ("name", "late"),
+    [("loader30", 1), ("gpu1.3", 1), ("cpu10", 1), ("lock", 1), ("accum", None), ("tp", None)],
+)
+def test_of_recorded_jobs_the_late_rank_is_named_and_no_other(name: str, late: int | None) -> None:
+    folder = RECORDINGS / "inspector" / f"h100x2-{name}"
+    state = state_of(read([str(path) for path in sorted(folder.iterdir())]))
+    assert state is not None
+    named = [rank.rank for rank in state.ranks if rank.trouble is not None]
+    assert named == ([] if late is None else [late])
+
+
+def test_lines_that_were_written_together_are_no_measure_of_time(tmp_path: Path) -> None:
+    own: dict[int, list[bytes]] = {0: [], 1: []}
+    for rank, number in ((rank, number) for rank in own for number in range(20)):
+        one = record(rank, number, 245.0 if rank else 29_000.0)
+        one["metadata"]["dump_timestamp_us"] = START_US + 30 * number
+        own[rank].append(json.dumps(one).encode())
+    state = state_of(kept(tmp_path, {rank: b"\n".join(text) for rank, text in own.items()}))
+    assert state is not None
+    assert state.verdict is JobVerdict.UNKNOWN
+    assert "do not tell" in state.sentence
