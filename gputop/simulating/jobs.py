@@ -1,7 +1,7 @@
 """What the job of a demo would say of itself: /proc read twice and NCCL's RAS, simulated.
 
-The job of a node with a faulty GPU hangs: the rank on that GPU has not launched the all-reduce in
-which all others wait. The job of any other node runs.
+The job of a sick node hangs: one rank has not launched the all-reduce in which all others wait. In
+a slow job the CPU of one rank works for longer in each step. The job of any other node runs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,24 @@ import msgspec
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.asking import JobsReport, answer
 from gputop.topology.jobs.grouping import GpuUser, jobs
+from gputop.topology.jobs.loads.watching import GpuSlice, JobLoads, slice_of
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import DEFAULT, place
 from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.recorded.demos.shape import load
+from gputop.topology.recorded.demos.shape import DemoShape, load
+from gputop.topology.recorded.demos.work import work_of
 
 PROGRAM = "train.py"
 LAUNCHED = 1042
-SECONDS = 0.4
+SECONDS = 2.0
+GROWN = 30
+"""Collectives between two answers of RAS."""
+SLICES = 8
+HOPPER = 9
+"""NVML's number of the architecture."""
 QUIET = 720.0
 """For how long RAS would have seen no collective launched; enough for a hang."""
 
@@ -32,21 +39,50 @@ QUIET = 720.0
 def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
     """The answer for a demo, through the parsers that read a real one."""
     shape = load(demo)
-    faulty = frozenset(
-        gpu.address
-        for gpu in snapshot.machine.gpus
-        if gpu.index is not None and shape.fault_of(gpu.index) is not None
-    )
+    hung = {shape.job.late} if shape.job is not None and shape.job.hangs else set()
     users = [user for job in jobs(snapshot) for user in job.processes]
-    late = faulty & {address for user in users for address in user.gpus}
-    first = _reply(snapshot, users, late, LAUNCHED - (0 if late else 3))
+    late = frozenset(gpu.address for gpu in snapshot.machine.gpus if gpu.index in hung)
+    first = _reply(snapshot, users, late, LAUNCHED - (0 if late else GROWN))
     second = _reply(snapshot, users, late, LAUNCHED)
     activities = {user.pid: _activity(user) for user in users}
     told = communicator_states([second], [first]) if users else ()
     told = tuple(
         msgspec.structs.replace(state, quiet_seconds=QUIET if late else 0.0) for state in told
     )
-    return answer(snapshot, activities, told, asked=True, replies=(second,), seconds=SECONDS)
+    return answer(
+        snapshot,
+        activities,
+        told,
+        asked=True,
+        replies=(second,),
+        seconds=SECONDS,
+        loads=_loads(snapshot, shape),
+    )
+
+
+def _loads(snapshot: NodeSnapshot, shape: DemoShape) -> JobLoads:
+    """What GPM of a Hopper GPU or a later one would give; nothing of other GPUs."""
+    if shape.nvlink is None or shape.gpu.architecture < HOPPER:
+        return JobLoads()
+    found: dict[str, tuple[GpuSlice, ...]] = {}
+    for gpu in snapshot.machine.gpus:
+        reading = snapshot.readings.gpu(gpu.address)
+        if gpu.index is None or reading is None:
+            continue
+        work = work_of(shape, gpu.index).value
+        sent, received = (
+            (rate or 0.0) / 2**20
+            for rate in (reading.nvlink_tx_bytes_per_second, reading.nvlink_rx_bytes_per_second)
+        )
+        metrics = {
+            "busy": work.utilization,
+            "sm": work.multiprocessors,
+            "nvlink_tx": sent,
+            "nvlink_rx": received,
+        }
+        given = slice_of(metrics)
+        found[gpu.address] = () if given is None else (given,) * SLICES
+    return JobLoads(gpus=found)
 
 
 def _activity(user: GpuUser) -> Activity:

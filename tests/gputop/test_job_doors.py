@@ -15,7 +15,7 @@ from gputop.topology.report import Report
 from tests.support.app import app_of, demo_report, give, press, rounds, text
 from tests.support.command import gputop_here
 
-SICK = {"sick-h100-8": ("✗", 3)}
+SICK = {"sick-h100-8": ("✗", 3), "slow-job-h100-8": ("▼", 4)}
 """Demo -> the sign of its job, and the GPU of the rank for which the others wait."""
 
 

@@ -279,7 +279,7 @@ def counts_of(load: Load) -> Counts | None:
     """Kilobytes over each link that is up until the tick and one second later, both ways."""
     if (mesh := load.shape.xgmi) is None:
         return None
-    level = mesh.raw_gbs * _SHARE * 1e9 / 1024 if load.busy else 0.0
+    level = mesh.raw_gbs * _SHARE * load.work.links * 1e9 / 1024
     found = {}
     for name, period in (("read", 21), ("write", 19)):
         wave, tick = load.wave(level, 0.3, period), load.tick

@@ -14,6 +14,7 @@ from ...wiring.wires import NVLINK_PAYLOAD_GBS
 from .nvml import HIDDEN_MIB, NOT_SUPPORTED, pci_info
 from .pci_tree import Function
 from .shape import DemoShape
+from .work import work_of
 
 PCIE_SECONDS = 0.025
 """How long the reader watches the PCIe byte counters."""
@@ -65,18 +66,22 @@ class Load:
         self.shape, self.gpu, self.tick = shape, gpu, tick
         self.model = shape.gpu
         self.busy = busy(shape, gpu)
+        self.work = work_of(shape, gpu.number).value
         self.phase = 0.7 * gpu.number
 
     def wave(self, level: float, swing: float, period: float) -> Wave:
         """A level that swings in this GPU's own phase."""
-        return Wave(level, swing, period, self.phase)
+        return Wave(level, swing * self.work.swing, period, self.phase)
 
     def power_watts(self) -> float:
         """The power drawn; a busy GPU swings below its limit and touches it now and then."""
         model = self.model
         if not self.busy:
             return self.wave(model.power_idle_watts, 0.01, 23).at(self.tick)
-        return min(model.power_watts, self.wave(0.91 * model.power_watts, 0.11, 29).at(self.tick))
+        return min(
+            model.power_watts,
+            self.wave(self.work.power * model.power_watts, 0.11, 29).at(self.tick),
+        )
 
     def answers(self) -> dict[str, Any]:
         """The answers under NVML's names, in its units."""
@@ -95,8 +100,8 @@ class Load:
             "index": self.gpu.number,
             "nvmlDeviceGetPciInfo": pci_info(self.gpu),
             "nvmlDeviceGetUtilizationRates": {
-                "gpu": round(min(100, self.wave(95, 0.05, 37).at(self.tick))) if self.busy else 0,
-                "memory": round(self.wave(52, 0.2, 31).at(self.tick)) if self.busy else 0,
+                "gpu": round(min(100, self.wave(self.work.utilization, 0.05, 37).at(self.tick))),
+                "memory": round(self.wave(self.work.memory, 0.2, 31).at(self.tick)),
             },
             "nvmlDeviceGetPerformanceState": 8 if asleep else 0,
             "nvmlDeviceGetCurrPcieLinkGeneration": 1 if asleep else model.pcie_gen,
@@ -152,7 +157,7 @@ class Load:
         if nvlink is None:
             return NOT_SUPPORTED
         each = NVLINK_PAYLOAD_GBS[_GENERATION[nvlink.version]]
-        level = self.links() * each * _NVLINK_SHARE * 1e9 / 1024 if self.busy else 0.0
+        level = self.links() * each * _NVLINK_SHARE * self.work.links * 1e9 / 1024
         sent, received = self.wave(level, 0.3, 19), self.wave(level, 0.3, 21)
         return {
             "seconds": 1.0,
@@ -162,7 +167,7 @@ class Load:
 
     def _pcie(self) -> dict[str, Any]:
         lanes = (fault.width if (fault := self.shape.fault_of(self.gpu.number)) else None) or 16
-        level = lanes * 2**self.model.pcie_gen * 0.4e7 if self.busy else 2e4
+        level = lanes * 2**self.model.pcie_gen * 0.4e7 * self.work.host if self.busy else 2e4
         counts = [
             round(self.wave(level, 0.5, period).at(self.tick) * PCIE_SECONDS) for period in (13, 17)
         ]

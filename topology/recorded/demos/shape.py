@@ -159,6 +159,15 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Lanes that trained, of sixteen."""
 
 
+class DemoJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is wrong with the job of a demo."""
+
+    late: int
+    """Number of the GPU of the rank that all others wait for."""
+    hangs: bool = False
+    """Whether they wait for ever, else in each step."""
+
+
 class DemoHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The host of a demo."""
 
@@ -197,6 +206,8 @@ class DemoShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     c2c: ChipToChip | None = None
     domain: NvlinkDomain | None = None
     fault: tuple[Fault, ...] = ()
+    job: DemoJob | None = None
+    """None for a job that runs well."""
     idle: tuple[int, ...] = ()
     """Numbers of the GPUs that are idle."""
     driver: str = ""

@@ -217,8 +217,27 @@ def test_figures_move_as_a_function_of_the_tick_and_stay_possible(name: str) -> 
                 assert (reading.temperature_c or 0) < shape.gpu.temperature_slowdown_c
                 assert (reading.clock_graphics_mhz or 0) <= shape.gpu.clock_graphics_mhz
                 busy = number not in shape.idle
-                assert ((reading.utilization_percent or 0) > 50) == busy
+                assert ((reading.utilization_percent or 0) > 30) == busy
                 assert bool(reading.processes) == busy
+
+
+@pytest.mark.parametrize("name", ["sick-h100-8", "sick-mi300x-8", "slow-job-h100-8"])
+def test_gpus_that_wait_are_busy_and_cool_and_a_hang_moves_nothing(name: str) -> None:
+    shape = load(name)
+    assert shape.job is not None
+    readings = [
+        reading
+        for part in demo.parts(demo.moving(name, 13)).values()
+        for number, reading in enumerate(part.gpu_readings)
+        if number not in shape.idle
+    ]
+    late, limit = readings.pop(shape.job.late), shape.gpu.power_watts
+    assert all((one.utilization_percent or 0) >= 98 for one in readings)
+    known = [one.power_watts for one in readings if one.power_watts is not None]
+    assert max(known) < 0.65 * limit
+    moved = {one.nvlink_tx_bytes_per_second or 0.0 for one in (*readings, late)}
+    assert (moved == {0.0}) or not shape.job.hangs
+    assert ((late.power_watts or limit) > 0.9 * limit) == shape.job.hangs
 
 
 def test_nvlink_traffic_stays_below_what_the_links_carry_and_counts_up() -> None:
