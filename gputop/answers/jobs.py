@@ -49,6 +49,9 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 
+NOTHING_SAVED = (
+    "no dump of PyTorch's flight recorder, no answer of NCCL's RAS and no records of its Inspector"
+)
 LONGEST_WAIT, LONGEST_WATCH = 60.0, 3600.0
 COLUMNS = (
     Column("rank", right=True, optional=True),
@@ -229,7 +232,7 @@ def _of_files(sources: tuple[str, ...], *, coded: bool) -> JobsAnswer:
     if nothing:
         # A dump that is cut off is a file that cannot be used, not a wrong path.
         code = CANNOT_TELL if refused else USAGE
-        raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", code)
+        raise Exit(f"{', '.join(sources)}: {NOTHING_SAVED}", code)
     try:
         snapshot = read_snapshot(others, None) if others else None
     except Exit as error:

@@ -14,7 +14,7 @@ from .activity import Activity, activity_delta, glance, variables
 from .conclude import Inquiry, conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, listed, read
 from .grouping import GpuUser, Job, jobs
-from .inspector.records import InspectorRecords
+from .inspector.records import NEWS_BYTES, InspectorRecords
 from .inspector.records import read as read_records
 from .inspector.telling import state_of
 from .loads.watching import JobLoads, Watch, watch
@@ -405,7 +405,7 @@ def _records(
         refused += cut
         signs = tuple(f"-pid{pid}." for pid in pids)
         paths += [path for path in names if any(sign in path for sign in signs)]
-    told = read_records(paths, min(starts, default=0.0), follow=bool(chosen))
+    told = read_records(paths, min(starts, default=0.0), follow=bool(chosen), most=NEWS_BYTES)
     return msgspec.structs.replace(told, refused=(*refused, *told.refused))
 
 

@@ -21,6 +21,8 @@ from ..flight.files import listed, octets
 
 MOST_BYTES = 64 * 2**20
 """Of one file; of a longer one its last part, as a job that runs appends."""
+NEWS_BYTES = 4 * 2**20
+"""Of a job that runs, the last part of each file alone says how it runs now."""
 MOST_OPERATIONS = 500_000
 """Of all files: from here on nothing more is read."""
 HEAD_BYTES = 64 * 1024
@@ -180,23 +182,27 @@ def is_prometheus(head: bytes) -> bool:
 
 
 def read(
-    paths: Iterable[str], since: float | None = None, *, follow: bool = False
+    paths: Iterable[str],
+    since: float | None = None,
+    *,
+    follow: bool = False,
+    most: int = MOST_BYTES,
 ) -> InspectorRecords:
     """Read files of records; those written before `since` (seconds since the epoch) are refused.
 
-    `follow`: links too, as of files that the user names. Raises nothing: what cannot be read is
-    refused with the reason.
+    `most`: of a longer file so many bytes at its end. `follow`: links too, as of files that the
+    user names. Raises nothing: what cannot be read is refused with the reason.
     """
     operations: list[FinishedOperation] = []
     refused: list[tuple[str, str]] = []
     lost, budget = 0, Budget("jobs")
     for path in dict.fromkeys(paths):
         if budget.over or len(operations) >= MOST_OPERATIONS:
-            most = f"gputop reads {MOST_OPERATIONS:,} operations at most"
-            refused.append((path, budget.why if budget.over else most))
+            why = f"gputop reads {MOST_OPERATIONS:,} operations at most"
+            refused.append((path, budget.why if budget.over else why))
             continue
         try:
-            data, written_at, cut = _text(path, follow=follow)
+            data, written_at, cut = _text(path, follow=follow, most=most)
         except OSError as error:
             refused.append((path, error.strerror or type(error).__name__))
             continue
@@ -250,12 +256,13 @@ def _begin_of(head: bytes) -> bytes:
         return b""
 
 
-def _text(path: str, *, follow: bool) -> tuple[bytes, float, tuple[str, ...]]:
+def _text(path: str, *, follow: bool, most: int) -> tuple[bytes, float, tuple[str, ...]]:
     """The text of a file, when it was written, and what of it was left out."""
-    data, written_at = octets(path, MOST_BYTES + 1, follow=follow, last=True)
+    data, written_at = octets(path, most + 1, follow=follow, last=True)
     cut: tuple[str, ...] = ()
-    if len(data) > MOST_BYTES:
-        cut = (f"longer than {MOST_BYTES >> 20} MiB: its last part is read",)
+    if len(data) > most:
+        if most != NEWS_BYTES:
+            cut = (f"longer than {most >> 20} MiB: its last part is read",)
         data = data[data.find(b"\n") + 1 :]
     return unpacked(data, MOST_BYTES), written_at, cut
 

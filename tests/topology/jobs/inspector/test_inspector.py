@@ -219,3 +219,15 @@ def test_lines_that_were_written_together_are_no_measure_of_time(tmp_path: Path)
     assert state is not None
     assert state.verdict is JobVerdict.UNKNOWN
     assert "do not tell" in state.sentence
+
+
+def test_of_a_running_job_the_end_of_a_long_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "NEWS_BYTES", 5000)
+    path = tmp_path / "vm-pid700.log"
+    path.write_bytes(lines(lambda rank, number: 245.0, count=200)[0])
+    told = read([str(path)], 0.0, most=5000)
+    assert told.refused == ()
+    assert 5 < len(told.operations) < 20
+    assert max(one.number for one in told.operations) == 199
