@@ -26,6 +26,7 @@ from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
 from .inspector.comparing import compare as compare_records
+from .inspector.predicted import speed_findings
 from .inspector.records import InspectorRecords
 from .inspector.telling import findings as record_findings
 from .inspector.telling import unknown as unknown_of_records
@@ -139,6 +140,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         *ras_findings(evidence.ras),
         *dump_findings(groups),
         *record_findings(inspected),
+        *(() if inquiry.recorded else speed_findings(inspected, snapshot, job)),
         *loads_in_words.findings(judged),
         *given,
         *short_sleeps(job, evidence.activities, ranks),

@@ -1,0 +1,61 @@
+"""The speed of recorded collectives beside what is predicted for the job's GPUs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gputop.topology.jobs.grouping import Job, jobs
+from gputop.topology.jobs.inspector.comparing import compare
+from gputop.topology.jobs.inspector.predicted import speed_findings
+from gputop.topology.jobs.inspector.records import read
+from gputop.topology.model.severity import NOTICE, SLOW
+from gputop.topology.model.snapshot import NodeSnapshot
+from tests.support.app import demo_report
+from tests.support.places import RECORDINGS
+
+
+def two_ranks(snapshot: NodeSnapshot, variables: dict[str, str]) -> Job:
+    """The first two ranks of a demo's job, as a job of two."""
+    (job, *_) = jobs(snapshot)
+    users = tuple(
+        msgspec.structs.replace(
+            user,
+            reading=msgspec.structs.replace(user.reading, variables=tuple(variables.items())),
+        )
+        for user in job.processes[:2]
+    )
+    gpus = tuple(gpu for user in users for gpu in user.gpus)
+    return msgspec.structs.replace(job, processes=users, gpus=gpus, world_size=2)
+
+
+@pytest.mark.parametrize(
+    ("variables", "severity", "said"),
+    [
+        ({}, NOTICE, " GB/s on the bus, 333 GB/s predicted for these GPUs"),
+        ({"NCCL_P2P_DISABLE": "1"}, NOTICE, " without NCCL_P2P_DISABLE"),
+    ],
+)
+def test_a_collective_stands_beside_its_prediction(
+    variables: dict[str, str], severity: object, said: str
+) -> None:
+    folder = RECORDINGS / "inspector" / "h100x2-tp"
+    inspected = compare(read([str(path) for path in sorted(folder.iterdir())]).operations)
+    snapshot = demo_report("hgx-h100-8").snapshot
+    (finding,) = speed_findings(inspected, snapshot, two_ranks(snapshot, variables))
+    assert finding.severity is severity
+    assert said in finding.title
+
+
+def test_a_slow_one_is_said_to_be() -> None:
+    folder = RECORDINGS / "inspector" / "h100x2-tp"
+    slow = [
+        msgspec.structs.replace(one, seconds=one.seconds * 4)
+        for one in read([str(path) for path in sorted(folder.iterdir())]).operations
+    ]
+    snapshot = demo_report("hgx-h100-8").snapshot
+    job = two_ranks(snapshot, {"NCCL_MAX_NCHANNELS": "1"})
+    (finding,) = speed_findings(compare(slow), snapshot, job)
+    assert finding.severity is SLOW
+    assert " only, " in finding.title
+    assert "its ranks set NCCL_MAX_NCHANNELS" in finding.title
