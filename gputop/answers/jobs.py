@@ -60,7 +60,7 @@ COLUMNS = (
     Column("busy", right=True, optional=True),
     Column("state", optional=True),
     Column("core", right=True, optional=True),
-    Column("memory", right=True, optional=True),
+    Column("host memory", right=True, optional=True),
     Column("last collective", optional=True),
     Column("what is odd", optional=True),
 )
@@ -375,8 +375,7 @@ def _cells(rank: RankState, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
     if activity is not None:
         state = activity.stayed or activity.states[1] or UNKNOWN
         memory = size(activity.memory_bytes)
-        if activity.user_cores is not None:
-            core = percent(100 * (activity.user_cores + (activity.system_cores or 0.0)))
+        core = percent(None if activity.cores is None else 100 * activity.cores)
     return (
         whole(rank.rank),
         whole(rank.pid),

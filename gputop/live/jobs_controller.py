@@ -136,8 +136,12 @@ def asking(
 
 def wrong(answer: JobsReport | None) -> list[JobState]:
     """The jobs that hang, wait, are faulty or slow, the worst first."""
-    found = [job for job in (answer.jobs if answer else ()) if job.verdict in WRONG]
-    return sorted(found, key=lambda job: job.verdict.order)
+    return [job for job in told(answer) if job.verdict in WRONG]
+
+
+def told(answer: JobsReport | None) -> list[JobState]:
+    """All jobs, the worst first."""
+    return sorted(answer.jobs if answer else (), key=lambda job: job.verdict.order)
 
 
 def of_demo(snapshot: NodeSnapshot) -> JobsReport | None:

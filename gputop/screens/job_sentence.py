@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.live.jobs_controller import wrong
+from gputop.live.jobs_controller import told, wrong
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
 from gputop.widgets.spans import Line
@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
 
 
-def headline(answer: JobsReport | None, snapshot: NodeSnapshot) -> Line | None:
-    """Sentence, how many more are wrong, and its source; None where nothing is wrong with any."""
-    found = wrong(answer)
+def headline(
+    answer: JobsReport | None, snapshot: NodeSnapshot, *, every: bool = False
+) -> Line | None:
+    """Sentence, how many more are wrong, and its source; None where nothing is wrong with any.
+
+    `every`: of a job that runs, or of which nothing is known, too.
+    """
+    found = wrong(answer) or (told(answer)[:1] if every else [])
     if not found:
         return None
     worst = found[0]

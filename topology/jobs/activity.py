@@ -109,6 +109,11 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """The NCCL or RCCL that it has loaded; None where its map shows none or may not be read."""
 
     @property
+    def cores(self) -> float | None:
+        """Cores' worth of time, in user mode and in the kernel; None where it is not known."""
+        return None if self.user_cores is None else self.user_cores + (self.system_cores or 0.0)
+
+    @property
     def stayed(self) -> str | None:
         """The state that both readings found; None where they differ."""
         return self.states[0] if self.states[0] == self.states[1] else None

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gputop.screens.charts import links_past
+from gputop.screens.jobs.standing import SaidOfRank, short
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
 from gputop.topology.jobs.grouping import GpuUser, Job
@@ -21,22 +23,34 @@ from gputop.widgets.named_list import NamedList, with_order
 from gputop.widgets.spans import Line, Span, cut, left, right, text_of, width_of, wrapped
 
 if TYPE_CHECKING:
+    from gputop.live.recent import Recent
     from gputop.topology.model.finding import Finding
+    from gputop.topology.model.machine import Gpu
 
 COLUMNS = (
-    ("rank", 5),
-    ("pid", 8),
-    ("program", 11),
-    ("GPUs", 7),
+    ("rank", 4),
+    ("pid", 7),
+    ("GPU", 6),
+    ("last collective", 15),
+    ("behind", 6),
+    ("waits", 6),
+    ("core", 6),
+    ("GPU mem", 8),
+    ("host", 8),
+    ("NVLink 60 s", 11),
+    ("NUMA", 9),
+    ("state", 10),
     ("util", 5),
-    ("CPUs", 14),
-    ("to GPU", 8),
-    ("NUMA", 4),
-    ("memory", 9),
+    ("program", 11),
+    ("user", 8),
     ("age", 7),
+    ("CPUs", 14),
 )
 """Head and width; what does not fit is left out from the right."""
-NUMBERS = ("util", "NUMA", "memory", "age")
+SORTS = ("GPU mem", "core", "host", "user", "program")
+"""By what a key sorts, one after the other."""
+NUMBERS = ("behind", "waits", "core", "GPU mem", "host", "util", "age")
+SPARK = 11
 INDENT = 3
 UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 """torchrun generates an id for a run without a name; its beginning is enough in a list."""
@@ -68,11 +82,16 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows_of(
-    jobs: Sequence[Job], snapshot: NodeSnapshot, signs: Mapping[int, tuple[str, str]] | None = None
+    jobs: Sequence[Job],
+    snapshot: NodeSnapshot,
+    signs: Mapping[int, tuple[str, str]] | None = None,
+    said: Mapping[int, SaidOfRank] | None = None,
+    recent: Recent | None = None,
 ) -> tuple[JobRow, ...]:
     """A line for each job, and one below it for each of its processes.
 
-    `signs`: process id -> the sign of what is wrong there, and its ink.
+    `signs`: process id -> the sign of what is wrong there, and its ink; `said`: what its job says
+    of it; `recent`: what the GPUs carried lately.
     """
     shared = crowded(user.reading for job in jobs for user in job.processes)
     rows: list[JobRow] = []
@@ -81,7 +100,8 @@ def rows_of(
             JobRow(name=f"job:{job.key}", job=job, cells=((_summary(job, snapshot), "strong"),))
         )
         for user in job.processes:
-            cells = _cells(user, snapshot, crowded=user.pid in shared)
+            told = (said or {}).get(user.pid)
+            cells = _cells(user, snapshot, told, recent, crowded=user.pid in shared)
             sign = (signs or {}).get(user.pid, ("", ""))
             rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, sign=sign, cells=cells))
     return tuple(rows)
@@ -115,34 +135,52 @@ def _summary(job: Job, snapshot: NodeSnapshot) -> str:
     return " · ".join(clean(part, 60) for part in parts if part)
 
 
-def _cells(user: GpuUser, snapshot: NodeSnapshot, *, crowded: bool) -> tuple[tuple[str, str], ...]:
+def _cells(
+    user: GpuUser,
+    snapshot: NodeSnapshot,
+    said: SaidOfRank | None,
+    recent: Recent | None,
+    *,
+    crowded: bool,
+) -> tuple[tuple[str, str], ...]:
     process = user.reading
     gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
     readings = filter(None, map(snapshot.readings.gpu, user.gpus))
     shares = [gpu.utilization_percent for gpu in readings if gpu.utilization_percent is not None]
     bound = together(tuple(binding(snapshot.machine, process, gpu) for gpu in gpus))
     numa = written({node for gpu in gpus if (node := gpu_numa(gpu)) is not None})
-    odd = STATES.get(process.state or "")
+    where, ink = CROWDED if crowded else BOUND[bound]
+    near = where if crowded or not numa else f"{numa} {where}"
+    last = None if said is None else said.rank.last
+    waits, core = (UNKNOWN, UNKNOWN) if said is None else (said.waits, said.core)
+    behind = said.behind if said is not None else 0
     return (
         (whole(process.rank), _ink(process.rank)),
         (str(user.pid), ""),
-        (
-            f"{process.state}!" if odd else process.command or "not readable",
-            odd or _ink(process.command),
-        ),
         (gpu_names(user.gpus, snapshot.machine), ""),
-        (percent(sum(shares) / len(shares)) if shares else UNKNOWN, ""),
-        (process.cpu_affinity or UNKNOWN, "bad" if crowded else _ink(process.cpu_affinity)),
-        CROWDED if crowded else BOUND[bound],
-        (numa or UNKNOWN, "" if numa else "muted"),
+        (UNKNOWN if last is None else last.name, _ink(last)),
+        (f"-{behind}" if behind else "", "bad"),
+        (waits, "muted" if waits == UNKNOWN else ""),
+        (core, "muted" if core == UNKNOWN else ""),
         (size(user.memory_bytes), _ink(user.memory_bytes)),
-        (_short(age(process.started_at, snapshot)), _ink(process.started_at)),
+        (size(process.memory_bytes), _ink(process.memory_bytes)),
+        _carried(gpus, recent),
+        (near, ink),
+        (process.state or UNKNOWN, STATES.get(process.state or "") or _ink(process.state)),
+        (percent(sum(shares) / len(shares)) if shares else UNKNOWN, ""),
+        (process.command or "not readable", _ink(process.command)),
+        (process.user or UNKNOWN, _ink(process.user)),
+        (short(age(process.started_at, snapshot)), _ink(process.started_at)),
+        (process.cpu_affinity or UNKNOWN, "bad" if crowded else _ink(process.cpu_affinity)),
     )
 
 
-def _short(duration: str) -> str:
-    """Keep the larger unit alone: "3 d" of "3 d 4 h"."""
-    return " ".join(duration.split()[:2])
+def _carried(gpus: Sequence[Gpu], recent: Recent | None) -> tuple[str, str]:
+    """What the links of its GPU carried in the last minute; of one of several nothing is said."""
+    if recent is None or len(gpus) != 1:
+        return UNKNOWN, "muted"
+    text = text_of(links_past(gpus[0], recent, SPARK, "link-nvlink"))
+    return (text, "link-nvlink") if text.strip() else (UNKNOWN, "muted")
 
 
 def _ink(value: object) -> str:
@@ -156,6 +194,8 @@ class JobList(NamedList):
         super().__init__(fixed_rows=1, id=id, classes=classes)
         self._rows: tuple[JobRow, ...] = ()
         self._nothing = ""
+        self.filter = ""
+        """Words that all have to be in a line: a job's, or one of its processes'."""
 
     @property
     def row(self) -> JobRow | None:
@@ -172,15 +212,23 @@ class JobList(NamedList):
 
     def show_rows(self, rows: Sequence[JobRow], nothing: str) -> None:
         """Put these rows on screen, or say why there is none."""
-        self._rows, self._nothing = tuple(self._sorted(rows)), nothing
+        found = matching(rows, self.filter)
+        if rows and not found:
+            nothing = f"no process matches “{clean(self.filter, 60)}”"
+        self._rows, self._nothing = tuple(self._sorted(found)), nothing
         moved = self.take_names(row.name for row in self._rows)
         self.draw()
         if rows and moved:
             self.call_after_refresh(self.reveal_cursor)
 
+    def sort_to(self, title: str) -> None:
+        """Go by this column, figures with the largest first; "" for the order as given."""
+        self.column, self._turns = title, 0
+        self.post_message(self.Picked(self.selected))
+
     def _sorted(self, rows: Sequence[JobRow]) -> Iterator[JobRow]:
         """The processes of each job by the column whose heading was clicked."""
-        shown = _fitting(self.scrollable_content_region.width or 78)
+        shown = COLUMNS
         known = {row.name: row for row in rows}
         for row in rows if self.column else ():
             if row.user is None:
@@ -210,6 +258,22 @@ class JobList(NamedList):
             text, ink = row.cells[0]
             return ((mark, "strong"), (left(text, width - 1), ink))
         return _line(row.cells, shown, mark, row.sign)
+
+
+def matching(rows: Sequence[JobRow], words: str) -> tuple[JobRow, ...]:
+    """The processes in whose line, or in whose job's name, every word occurs; and their jobs."""
+    wanted = words.lower().split()
+
+    def fits(row: JobRow) -> bool:
+        text = " ".join([row.job.name, *(text for text, _ in row.cells)]).lower()
+        return all(word in text for word in wanted)
+
+    found = [row for row in rows if row.user is not None and fits(row)]
+    names = {row.name for row in found}
+    held = {id(row.job) for row in found}
+    return tuple(
+        row for row in rows if row.name in names or (row.user is None and id(row.job) in held)
+    )
 
 
 def _gpus(row: JobRow) -> tuple[str, ...]:
@@ -260,29 +324,40 @@ def head_lines(
     findings: Sequence[Finding],
     width: int,
     sentence: Line | None = None,
-) -> tuple[Line, Line]:
-    """The worst finding about a job, else who runs; then the jobs, or how their ranks are bound.
+    step: str = "",
+) -> tuple[Line, ...]:
+    """How the job stands that is worst off, and what to do; without one the worst finding.
 
-    `sentence`: what a job says that hangs; it comes before all others, on both lines if need be.
+    `sentence`: what is said of that job, on two lines if need be; `step`: what to do about it.
     """
+    told: tuple[Line, ...] = ()
     if sentence is not None:
         (text, ink), *tail = sentence
         first, *rest = wrapped(((text, ink),), width, 2)
         if not rest and width_of(sentence) <= width:
-            return sentence, head_lines(found, snapshot, findings, width)[0]
-        more = " ".join(text_of(line).strip() for line in rest)
-        return first, (*cut(((f"  {more}", ink),), width - width_of(tail)), *tail)
+            told = (sentence,)
+        else:
+            more = " ".join(text_of(line).strip() for line in rest)
+            told = first, (*cut(((f"  {more}", ink),), width - width_of(tail)), *tail)
+        if step:
+            do: Line = (("  Do ", "muted"), (clean(step, 200), "strong"), ("  y copies", "muted"))
+            free = _free(snapshot)
+            return (*told, cut((*do, *free), width))
     jobs, free = _jobs(found, snapshot), _free(snapshot)
     crowd = crowded(user.reading for job in found for user in job.processes)
     if crowd:
         ranks = f"{len(crowd)} processes are bound to fewer CPUs than they are"
-        return cut((("▼ ", "warn bold"), (ranks, "warn bold")), width), cut((*jobs, *free), width)
+        loud = cut((("▼ ", "warn bold"), (ranks, "warn bold")), width)
+        return (*told, loud, *(() if told else (cut((*jobs, *free), width),)))
     if findings:
         worst = findings[0]
         sign, ink, _ = worst.severity.shown
         more = f" · {len(findings) - 1} more" if len(findings) > 1 else ""
         title = (f"{sign} {clean(worst.title, 200)}", f"{ink} bold".strip())
-        return cut((title, (more, "muted")), width), cut((*jobs, *free), width)
+        loud = cut((title, (more, "muted")), width)
+        return (*told, loud, *(() if told else (cut((*jobs, *free), width),)))
+    if told:
+        return (*told, cut((("  ", ""), *jobs, *free), width))
     return cut((*jobs, *free), width), cut(_bound(found, snapshot), width)
 
 

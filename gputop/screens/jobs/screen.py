@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from gputop.answers.jobs import fact_blocks, nothing, sentence_block
-from gputop.live.findings import Shown
-from gputop.live.jobs_controller import wrong
-from gputop.printing.render import render
+from gputop.answers.jobs import nothing
+from gputop.live.jobs_controller import told
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
-from gputop.screens.jobs.list import JobList, JobRow, head_lines, rows_of
+from gputop.screens.jobs.list import SORTS, JobList, JobRow, head_lines, rows_of
+from gputop.screens.jobs.standing import (
+    progress_lines,
+    said_of,
+    signs_of,
+    standing_lines,
+    standing_of,
+    steps_for,
+)
 from gputop.screens.jobs.variables import (
     JobRequest,
     VariableDetails,
@@ -29,8 +36,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.binding import FAR
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.jobs.standing import JobState, RankState
-from gputop.topology.model.page import SIMULATED, Blank, Block, Fact, Fix, Heading, Page, Role, Text
+from gputop.topology.model.page import SIMULATED, Fact, Fix, Page
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import whole
 from gputop.topology.wiring.gpu_names import gpu_label
@@ -39,6 +45,7 @@ from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
+    from gputop.live.findings import Shown
     from gputop.live.host import NodeHost
     from gputop.live.selection import PickedDevices
     from gputop.topology.jobs.binding import Binding
@@ -50,6 +57,8 @@ GROUP = "job flags"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
 LIMIT_KEPT = 64
+HEAD_TAIL = 32
+"""Cells of the first two lines that a sentence may lose to the words behind it."""
 
 ABOUT_JOBS = frozenset(
     {
@@ -123,54 +132,6 @@ def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
     return tuple(Fix(text=run.format(node)) for node in nodes)
 
 
-def signs_of(
-    answer: JobsReport | None, found: Sequence[Job], shown: Shown | None
-) -> dict[int, tuple[str, str]]:
-    """Process id -> sign and ink: of what is wrong with the rank, else of a finding on its GPUs."""
-    signs: dict[int, tuple[str, str]] = {}
-    for user in (user for job in found for user in job.processes):
-        mark = None if shown is None else shown.mark(*user.gpus)
-        if mark is not None:
-            signs[user.pid] = mark
-    for job in wrong(answer):
-        for rank in job.accused:
-            if rank.pid is not None:
-                signs[rank.pid] = job.verdict.sign, job.verdict.ink
-    return signs
-
-
-def standing_of(answer: JobsReport | None, pids: Sequence[int]) -> JobState | None:
-    """What was said about the job of these processes."""
-    wanted = set(pids)
-    return next(
-        (
-            job
-            for job in (answer.jobs if answer else ())
-            if wanted & {rank.pid for rank in job.ranks if rank.pid is not None}
-        ),
-        None,
-    )
-
-
-def standing_lines(job: JobState, pid: int | None, width: int, mark: str) -> Iterator[Line]:
-    """The sentence with its facts and next steps; of one process, what is said of it alone."""
-    blocks: list[Block] = [sentence_block(job), *fact_blocks(job)]
-    if pid is not None:
-        rank = next((rank for rank in job.ranks if rank.pid == pid), None)
-        blocks = [] if rank is None else list(_rank_blocks(rank))
-    if blocks:
-        yield from render((Heading(f"Where it stands{mark}"), *blocks, Blank()), width)
-
-
-def _rank_blocks(rank: RankState) -> Iterator[Block]:
-    if rank.trouble is not None:
-        text = f"{clean(rank.trouble.text, 300)} [{rank.trouble.source}]"
-        yield Text(text, indent=1, hanging=0, role=Role.BAD)
-    if rank.last is not None:
-        text = f"last collective: {clean(rank.last.name, 60)} [{rank.last.source}]"
-        yield Text(text, indent=1, hanging=0)
-
-
 def about_jobs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Those of the findings that are about running jobs."""
     return tuple(finding for finding in findings if finding.id in ABOUT_JOBS)
@@ -191,17 +152,38 @@ class JobsScreen(ListedView):
     DETAILS = "#job"
     KEYS = (
         *select_keys("select a job or one of its processes"),
+        Key(
+            "s",
+            "sort",
+            "sort",
+            f"sort by {', '.join(SORTS)}, and as before; a click on a heading sorts by any column",
+            command="Sort the processes",
+            about="By the next figure",
+        ),
+        Key(
+            "ampersand",
+            "filter",
+            "filter",
+            "filter the processes by any column",
+            command="Filter the processes",
+            about="By rank, pid, GPU, collective, state, program or user",
+        ),
+        note("core", "CPU time that it takes, of one core"),
         note(
-            "to GPU",
+            "NUMA",
             "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
         ),
         note("variables", "* acts here, ! without effect, ? unknown name"),
         Key("R", "ask_jobs", "ask again", "ask the jobs again: /proc, RAS on this machine, dumps"),
-        note("y", "copy what is known about it"),
+        Key(
+            "y",
+            "copy_step",
+            help="copy the next step; again: the line that ends it; nothing is sent",
+        ),
         note("p", "probe its GPUs"),
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
     )
-    LINE = ("w", "R", "y", "PgDn")
+    LINE = ("w", "R", "s", "&", "PgDn")
     SCROLLED = DETAILS
 
     class Answered(Message):
@@ -255,6 +237,7 @@ class JobsScreen(ListedView):
             lambda: self._draw_list(found, snapshot),
             *listed,
             table.order,
+            table.filter,
             report.diagnosis,
             self.gputop.findings.quiet,
             id(self._answer),
@@ -282,8 +265,10 @@ class JobsScreen(ListedView):
         findings = () if shown is None else about_jobs(shown.findings)
 
         def draw() -> None:
-            first = headline(self._answer, report.snapshot)
-            lines = head_lines(found, report.snapshot, findings, width, first)
+            first = headline(self._answer, report.snapshot, every=True)
+            worst = told(self._answer)[:1]
+            step = "".join(worst[0].steps[:1]) if worst else ""
+            lines = head_lines(found, report.snapshot, findings, width, first, step)
             head.show([((" ", ""), *line) for line in lines])
 
         quiet = self.gputop.findings.quiet
@@ -291,12 +276,16 @@ class JobsScreen(ListedView):
 
     def _draw_list(self, found: tuple[Job, ...], snapshot: NodeSnapshot) -> None:
         count = sum(len(job.processes) for job in found)
-        self._list.caption(
+        table = self._list
+        sought = f" · filter: {clean(table.filter, 60)}" if table.filter else ""
+        table.caption(
             f"{len(found)} job{'s' * (len(found) != 1)}, {count} process{'es' * (count != 1)} "
-            "on the GPUs"
+            f"on the GPUs{sought}"
         )
         signs = signs_of(self._answer, found, self.shown)
-        self._list.show_rows(rows_of(found, snapshot, signs), nothing(snapshot))
+        said = said_of(self._answer)
+        rows = rows_of(found, snapshot, signs, said, self.gputop.recent)
+        table.show_rows(rows, nothing(snapshot))
 
     def _draw_details(self, report: Report, board: Board) -> None:
         row = self._list.row
@@ -315,7 +304,11 @@ class JobsScreen(ListedView):
         if found is None:
             return ()
         mark = "" if report.snapshot.is_live else f", {SIMULATED}"
-        return standing_lines(found, None if row.user is None else row.user.pid, width, mark)
+        if row.user is not None:
+            return standing_lines(found, row.user.pid, width, mark)
+        lines = progress_lines(found, width)
+        said = told(self._answer)[0] is found and len(found.sentence) < 2 * width - HEAD_TAIL
+        return (*lines, *standing_lines(found, None, width, mark, said=said))
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
         """The answer for this row; requested if there is none yet."""
@@ -375,6 +368,43 @@ class JobsScreen(ListedView):
             self._list.go_to(name)
         elif selected.device is not None:
             self._list.select_about(selected.device)
+
+    def action_copy_step(self) -> None:
+        """Copy the next step, then the line that ends the process; else all that is known."""
+        row = self._list.row
+        found = () if row is None else steps_for(row, self._answer, self.selected_text())
+        if found:
+            self.gputop.copy_command(found)
+        else:
+            self.gputop.action_copy()
+
+    def action_sort(self) -> None:
+        """Sort by the next figure, and at last as given."""
+        table = self._list
+        place = SORTS.index(table.column) + 1 if table.column in SORTS else 0
+        table.sort_to(SORTS[place] if place < len(SORTS) else "")
+
+    async def action_filter(self) -> None:
+        """Open the line in which a filter is typed."""
+        await self.open_line("filter: words of any column, or a job", self._list.filter)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter at each letter."""
+        self._list.filter = event.value[:200]
+        self.redraw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the filter and go back to the list."""
+        event.input.remove()
+
+    def back(self) -> bool:
+        """Take the filter away; False where there is none."""
+        held = bool(self.query(Input) or self._list.filter)
+        self.query(Input).remove()
+        if self._list.filter:
+            self._list.filter = ""
+            self.redraw()
+        return held
 
     def selected_text(self) -> str:
         """What the panel says."""

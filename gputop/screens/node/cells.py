@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.live.recent import LINKS, UTILISATION
-from gputop.screens.node.charts import spark
+from gputop.live.recent import UTILISATION
+from gputop.screens.charts import SPARK_SECONDS, links_past, spark
 from gputop.terminal.clean import clean
 from gputop.topology.explain.places import FAR, NEAR
 from gputop.topology.hardware.vendors import vendor_of
@@ -26,9 +26,7 @@ from gputop.widgets.spans import Line, left, right
 
 if TYPE_CHECKING:
     from gputop.topology.explain.nics import GpuNic
-    from gputop.topology.model.machine import Gpu
 
-SPARK_SECONDS = 60.0
 _BAR_FROM = 8
 """Cells of a column from which a bar stands before its figure."""
 _TENTHS_FROM = 18
@@ -126,16 +124,7 @@ def link_history(row: Row, width: int) -> Line:
     """Traffic over the links in the last minute, both ways, up to what the links can carry."""
     if row.recent is None:
         return ((" " * width, ""),)
-    bins = row.recent.bins(row.gpu.address, LINKS, width, SPARK_SECONDS)
-    top = link_bytes(row.gpu) or row.recent.most(LINKS)
-    return spark(bins.values, top, "muted" if row.stale else "link-nvlink")
-
-
-def link_bytes(gpu: Gpu) -> float:
-    """Bytes a second that all links of a GPU signal, both ways; 0.0 where that is not known."""
-    rates = [link.raw_gbs for link in gpu.nvlinks if link.active]
-    rates += [link.raw_gbs for link in gpu.xgmi if link.active is not False]
-    return 2e9 * sum(rate for rate in rates if rate is not None)
+    return links_past(row.gpu, row.recent, width, "muted" if row.stale else "link-nvlink")
 
 
 def nic(row: Row, width: int) -> Line:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.live.recent import LINKS, PCIE, POWER, UTILISATION, figures_of
-from gputop.screens.node.cells import link_bytes
-from gputop.screens.node.charts import area, ceiling, spark
+from gputop.screens.charts import area, ceiling, link_bytes, spark
 from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure
 from gputop.topology.wiring.gpu_names import gpu_label

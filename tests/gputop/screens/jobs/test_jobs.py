@@ -76,12 +76,11 @@ async def test_a_job_is_shown_with_its_ranks(size: tuple[int, int]) -> None:
         lines = text(pilot, "#job-list").splitlines()
         assert lines[0] == "1 job, 6 processes on the GPUs"
         assert "torchrun demo · demo · 6 ranks · GPU0-5 · 407 GiB · 3 h 5 min" in lines[2]
-        assert lines[3].split()[:9] == ["0", "41000", "python3", "GPU0", "99", "%",
-                                    "0-55,112-167", "near", "0"]  # fmt: skip
-        assert text(pilot, "#job-head").splitlines()[1:] == [
-            " torchrun demo: 6 ranks on GPU0-5, 3 h 5 min · GPU6-7 free",
-            " CPUs of the processes: 6 near their GPU",
-        ]
+        assert lines[3].split()[:9] == ["0", "41000", "GPU0", "all-reduce", "1042", "–", "102", "%",
+                                    "67.9"]  # fmt: skip
+        head = [line.strip() for line in text(pilot, "#job-head").splitlines()]
+        assert "✓ train.py: 6 ranks" in " ".join(head)
+        assert head[-1] == "torchrun demo: 6 ranks on GPU0-5, 3 h 5 min · GPU6-7 free"
         assert "Rendezvous localhost:29500" in said(pilot)
         await press(pilot, "down", "down")
         assert text(pilot, "#job").startswith("python3 41001, rank 1\n")
@@ -158,7 +157,7 @@ async def test_a_process_of_another_namespace_has_no_facts_and_no_zeros() -> Non
         await open_jobs(pilot, snapshot, "down")
         lines = text(pilot, "#job-list").splitlines()
         assert lines[0] == "6 jobs, 6 processes on the GPUs"
-        assert lines[3].split()[:4] == ["›", "–", "41000", "not"]
+        assert lines[3].split()[:4] == ["›", "–", "41000", "GPU0"]
         assert "the system shows no process of this number" in said(pilot)
 
 

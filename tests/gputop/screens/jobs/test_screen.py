@@ -13,7 +13,7 @@ from gputop.live.jobs_controller import asking, of_demo
 from gputop.live.recent import Recent
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.list import head_lines, rows_of
-from gputop.screens.jobs.screen import signs_of
+from gputop.screens.jobs.standing import signs_of
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
@@ -97,13 +97,13 @@ def test_the_rank_that_all_wait_for_has_a_sign_else_its_gpu_gives_one() -> None:
 def test_a_long_sentence_takes_both_lines_and_keeps_the_word_simulated() -> None:
     snapshot = snapshot_with("sick-h100-8")
     first = headline(of_demo(snapshot), snapshot)
-    one, two = head_lines(jobs(snapshot), snapshot, (), 78, first)
+    one, two, _ = head_lines(jobs(snapshot), snapshot, (), 78, first)
     assert "5 wait in all-reduce 1042 (no progress for 12 min)" in text_of(one)
     assert text_of(two).startswith("  3 (pid 41003, GPU3) has not launched it")
     assert text_of(two).endswith("… · simulated")
     one, two = head_lines(jobs(snapshot), snapshot, (), 300, first)
     assert text_of(one).endswith("in user mode · simulated")
-    assert text_of(two).startswith("torchrun demo: 6 ranks")
+    assert text_of(two).startswith("  torchrun demo: 6 ranks")
 
 
 async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
@@ -126,3 +126,35 @@ async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
             await give(pilot, decided(live))
             await pilot.app.workers.wait_for_complete()
         assert count == [0, 6]
+
+
+async def test_y_steps_from_the_next_step_to_the_line_that_ends_the_late_rank() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_jobs(pilot, snapshot_with("sick-h100-8"))
+        for line in ("py-spy dump --pid 41003", "kill -TERM 41003", "py-spy dump --pid 41003"):
+            await press(pilot, "y")
+            assert pilot.app.clipboard == line
+        await press(pilot, *["down"] * 4, "y")
+        assert pilot.app.clipboard == "kill -TERM 41003"
+
+
+async def test_processes_are_sorted_and_filtered_by_columns_that_do_not_fit_too() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_jobs(pilot, snapshot_with("sick-h100-8", p41004={"user": "eve"}), "s", "s")
+        lines = text(pilot, "#job-list").splitlines()
+        assert "core ↓" in lines[1] or "↓core" in lines[1]
+        await press(pilot, "ampersand", *"eve", "enter")
+        lines = text(pilot, "#job-list").splitlines()
+        assert [line.split()[1] for line in lines[3:]] == ["41004"]
+        await press(pilot, "escape")
+        assert len(text(pilot, "#job-list").splitlines()) == 9
+
+
+async def test_the_rank_behind_is_a_cell_and_a_bar() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await open_jobs(pilot, snapshot_with("sick-h100-8"))
+        lines = text(pilot, "#job-list").splitlines()
+        assert "all-reduce 1041     -1" in lines[6]
+        assert ["-1" in line for line in lines[3:]] == [False] * 3 + [True] + [False] * 2
+        assert "1,041 ◄ behind" in said(pilot)
+        assert "12 min" in lines[3]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gputop.app import GpuTop
-from gputop.screens.node.charts import area, ceiling, spark
+from gputop.screens.charts import area, ceiling, spark
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.explain.nics import gpu_nics

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from gputop.live.recent import LINKS
 from gputop.widgets.spans import Line, Span
 
+if TYPE_CHECKING:
+    from gputop.live.recent import Recent
+    from gputop.topology.model.machine import Gpu
+
+SPARK_SECONDS = 60.0
 BLOCKS = " ▁▂▃▄▅▆▇█"
 """From an empty to a full cell, in eighths."""
 
@@ -24,6 +31,19 @@ def spark(values: Sequence[float | None], top: float, ink: str) -> Line:
         signs.append(BLOCKS[max(round(share * 7), 1)])
     rest = all(sign in " ▁" for sign in signs)
     return (("".join(signs), "bar-rest" if rest else ink),)
+
+
+def links_past(gpu: Gpu, recent: Recent, width: int, ink: str) -> Line:
+    """Traffic over its links in the last minute, both ways, up to what the links can carry."""
+    bins = recent.bins(gpu.address, LINKS, width, SPARK_SECONDS)
+    return spark(bins.values, link_bytes(gpu) or recent.most(LINKS), ink)
+
+
+def link_bytes(gpu: Gpu) -> float:
+    """Bytes a second that all links of a GPU signal, both ways; 0.0 where that is not known."""
+    rates = [link.raw_gbs for link in gpu.nvlinks if link.active]
+    rates += [link.raw_gbs for link in gpu.xgmi if link.active is not False]
+    return 2e9 * sum(rate for rate in rates if rate is not None)
 
 
 def area(values: Sequence[float | None], top: float, height: int, ink: str) -> tuple[Line, ...]:
