@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ...model.english import listing
+from ...model.english import listing, plural
 from ...model.finding import Finding
 from ...model.readings import ProcessState, Readings
-from ...model.severity import SLOW, JobVerdict
+from ...model.severity import NOTICE, SLOW, JobVerdict
 from ...model.units import gbs, percent
 from ..activity import Activity
+from ..flight.comparing import ranks_text
 from ..grouping import Job
 from ..standing import FULL_CORE, KnownBy, job_finding
 from .judging import JudgedLoads, Lateness, LateRank, RankLoad
@@ -40,6 +41,11 @@ OFTEN = 0.2
 """Share of the looks from which a place of sleep is a reason."""
 BY_DESIGN = "whether it should: a rank with more data or more layers computes for longer by design"
 UNEQUAL = "as with stages of unequal depth, an evaluation or a checkpoint of one rank"
+
+
+DOES = ("computing", "transferring or waiting", "without work")
+ALIKE, MOST_GROUPS = 10, 6
+"""Ranks are told together whose shares are equal in tenths; so many groups are told."""
 
 
 def sentence(judged: JudgedLoads, reason: str) -> tuple[str, JobVerdict] | None:
@@ -131,23 +137,27 @@ def findings(judged: JudgedLoads) -> Iterator[Finding]:
     """What each GPU did, and who is late."""
     if judged.ranks:
         late = judged.late.rank if judged.late is not None and judged.late.equal else None
-        severity = {} if late is None else {"severity": SLOW}
+        severity = NOTICE if late is None else SLOW
         ranks = () if late is None else (late,)
-        text = "; ".join(map(_composition, _told(judged.ranks)))
-        left = len(judged.ranks) - len(_told(judged.ranks))
-        more = f"; and {left} more ranks" if left else ""
-        yield job_finding("step", f"{text}{more}", KnownBy.DRIVER, ranks=ranks, **severity)
+        groups: dict[tuple[int, ...], list[RankLoad]] = {}
+        for one in judged.ranks:
+            groups.setdefault(tuple(round(share * ALIKE) for share in _shares(one)), []).append(one)
+        parts = sorted(groups.values(), key=len)
+        text = "; ".join(map(_composition, parts[:MOST_GROUPS]))
+        left = sum(map(len, parts[MOST_GROUPS:]))
+        more = f"; and {plural(left, 'more rank')}" if left else ""
+        yield job_finding("step", f"{text}{more}", KnownBy.DRIVER, severity, ranks=ranks)
 
 
-def _told(ranks: Sequence[RankLoad]) -> Sequence[RankLoad]:
-    return sorted(ranks, key=lambda one: one.busy)[:8] if len(ranks) > 8 else ranks
+def _shares(one: RankLoad) -> tuple[float, float, float]:
+    return one.computing, one.in_library, one.idle
 
 
-def _composition(one: RankLoad) -> str:
-    parts = ((one.computing, "computing"), (one.in_library, "transferring or waiting"),
-             (one.idle, "without work"))  # fmt: skip
-    told = [f"{percent(100 * share)} {what}" for share, what in parts]
-    return f"rank {one.rank} about {listing(told, len(told))}"
+def _composition(alike: Sequence[RankLoad]) -> str:
+    """The text "ranks 0 and 1 about 84 % computing, ..." of ranks that do about the same."""
+    means = [sum(shares) / len(alike) for shares in zip(*map(_shares, alike), strict=True)]
+    told = [f"{percent(100 * share)} {what}" for share, what in zip(means, DOES, strict=True)]
+    return f"{ranks_text([one.rank for one in alike])} about {listing(told, len(told))}"
 
 
 def in_short(ranks: Iterable[RankLoad]) -> str:
@@ -155,10 +165,7 @@ def in_short(ranks: Iterable[RankLoad]) -> str:
     every = list(ranks)
     if not every:
         return ""
-    mean = [
-        sum(getattr(one, part) for one in every) / len(every)
-        for part in ("computing", "in_library", "idle")
-    ]
+    mean = [sum(shares) / len(every) for shares in zip(*map(_shares, every), strict=True)]
     words = ("compute", "transfer or wait", "have no work")
     return (
         "its GPUs "
