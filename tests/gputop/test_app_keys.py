@@ -17,6 +17,7 @@ from gputop.screens.view import View
 from gputop.topology.model.snapshot import Problem, ProblemKind, SourceState
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.panels import HelpPanel, WhyPanel
+from tests.grid import share
 from tests.support.app import (
     StepFeed,
     app_of,
@@ -35,7 +36,7 @@ from tests.support.app import (
 from tests.support.runs import run_of, suite_of
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+@pytest.mark.parametrize("size", share([((80, 24),), ((160, 50),)], 2))
 async def test_number_keys_walk_the_screens(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))

@@ -8,11 +8,12 @@ import pytest
 
 from gputop.app import GpuTop
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.grid import share
 from tests.support.app import rounds, text
 from tests.support.command import gputop_here
 
 
-@pytest.mark.parametrize("name", ["sick-h100-8", "mi300x-8", "pcie-l40s-8"])
+@pytest.mark.parametrize("name", share(["sick-h100-8", "pcie-l40s-8", "mi300x-8"], 2))
 async def test_the_lines_are_those_of_node(name: str) -> None:
     async with GpuTop(DemoFeed(name), 3600).run_test(size=(120, 40)) as pilot:
         async for _ in rounds(pilot):

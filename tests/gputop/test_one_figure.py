@@ -18,6 +18,7 @@ from gputop.topology.report import Report
 from gputop.widgets.bars import Bar
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of
+from tests.grid import share
 from tests.support.app import demo_report, give, press
 
 COMMANDS = (("check", "--quick", "--verbose"), ("explain",), ("explain", "0", "3"), ("flags",))
@@ -66,7 +67,7 @@ def commands(demo: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return printed
 
 
-@pytest.mark.parametrize("demo", SICK)
+@pytest.mark.parametrize("demo", share(SICK, 2))
 async def test_a_fact_has_one_figure_everywhere(
     demo: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

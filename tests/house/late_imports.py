@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -71,6 +72,10 @@ def modules() -> dict[str, Path]:
     return found
 
 
+_INDENTED = re.compile(r"^[ \t]+(?:import|from) ", re.MULTILINE)
+"""How a line begins that imports inside something: few files have one."""
+
+
 @cache
 def late_imports() -> dict[str, set[str]]:
     """Module -> modules that it imports inside functions; the probes stand apart.
@@ -80,7 +85,7 @@ def late_imports() -> dict[str, set[str]]:
     known = modules()
     found: dict[str, set[str]] = defaultdict(set)
     for name, path in known.items():
-        if name.startswith("gputop.probes"):
+        if name.startswith("gputop.probes") or not _INDENTED.search(path.read_text("utf-8")):
             continue
         for function in nodes(path):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):

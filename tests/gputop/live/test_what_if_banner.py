@@ -17,6 +17,7 @@ from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import what_if_line
+from tests.grid import share
 from tests.support.app import demo_report
 
 CASES = [
@@ -50,11 +51,14 @@ def test_the_figure_is_that_of_flags(demo: str, name: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     ("demo", "library", "number"),
-    [
-        ("pcie-l40s-8", "NCCL", "2.21.5"),
-        ("sick-h100-8", "NCCL", "2.26.2"),
-        ("mi300x-8", "RCCL", "2.27.7"),
-    ],
+    share(
+        [
+            ("pcie-l40s-8", "NCCL", "2.21.5"),
+            ("sick-h100-8", "NCCL", "2.26.2"),
+            ("mi300x-8", "RCCL", "2.27.7"),
+        ],
+        2,
+    ),
 )
 def test_another_version_is_a_change_like_any_other(demo: str, library: str, number: str) -> None:
     report = demo_report(demo)

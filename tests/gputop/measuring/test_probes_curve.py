@@ -10,11 +10,12 @@ from gputop.screens.probes.groups import LEAST_POINTS
 from gputop.screens.probes.plot import DOTS
 from gputop.screens.probes.sweeps import sweeps
 from tests.gputop.screens.probes.shown import show
+from tests.grid import share
 from tests.support.app import app_of, give, press, text
 from tests.support.measured import SIZES, h200_report, one, with_figures
 
 
-@pytest.mark.parametrize("height", [24, 30, 41, 50])
+@pytest.mark.parametrize("height", share([24, 30, 41, 50], 3))
 async def test_a_level_line_lies_in_the_row_of_its_points(height: int) -> None:
     levels = {"a": 100.0, "b": 71.0, "c": 38.0, "d": 9.0}
     figures = [

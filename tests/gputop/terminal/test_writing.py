@@ -200,7 +200,7 @@ def test_stdout_that_takes_no_more_is_cannot_tell(
     assert done.stderr.splitlines()[-1] == "gputop: cannot write the answer: File too large"
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", share(["", "1"], 2))
 def test_a_full_disk_behind_stdout_is_cannot_tell(unbuffered: str) -> None:
     with open("/dev/full", "wb") as out:
         for command in ("topo", "snapshot", "check"):

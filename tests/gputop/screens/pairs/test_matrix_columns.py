@@ -12,6 +12,7 @@ from gputop.topology.report import Report
 from gputop.widgets.nccl_measures import taken_gbs
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Grid
+from tests.grid import share, turns
 from tests.support.app import demo_report, give, picture, press
 
 WHOLE = {"X", "·", "PIX", "PXB", "PHB", "NODE", "SYS", "NV18", "[NV18]", "[NODE]", "[SYS]", "[PIX]"}
@@ -29,8 +30,7 @@ def values(shown: str) -> set[str]:
     return {word for word in words if word[0].isalpha() or word[0] in "[]"} - DEVICES
 
 
-@pytest.mark.parametrize("width", [72, 79])
-@pytest.mark.parametrize("keys", ["1", "3m"])
+@pytest.mark.parametrize(("keys", "width"), turns(["1", "3m"], [72, 79]))
 async def test_no_letters_are_cut_at_either_side(keys: str, width: int) -> None:
     async with GpuTop().run_test(size=(width, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
@@ -41,7 +41,7 @@ async def test_no_letters_are_cut_at_either_side(keys: str, width: int) -> None:
             await press(pilot, "right")
 
 
-@pytest.mark.parametrize(("width", "fits"), [(80, False), (103, False), (104, True)])
+@pytest.mark.parametrize(("width", "fits"), share([(103, False), (80, False), (104, True)], 2))
 async def test_the_chosen_pair_stays_in_sight_beside_the_scroll_bar(width: int, fits: bool) -> None:
     async with GpuTop().run_test(size=(width, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
