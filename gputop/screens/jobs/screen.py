@@ -18,6 +18,7 @@ from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
 from gputop.screens.jobs.list import SORTS, JobList, JobRow, head_lines, rows_of
 from gputop.screens.jobs.standing import (
+    composition_lines,
     progress_lines,
     said_of,
     signs_of,
@@ -306,7 +307,9 @@ class JobsScreen(ListedView):
         mark = "" if report.snapshot.is_live else f", {SIMULATED}"
         if row.user is not None:
             return standing_lines(found, row.user.pid, width, mark)
-        lines = progress_lines(found, width)
+        even = not any(one.behind for one in said_of(self._answer).values() if one.job is found)
+        # Bars of ranks that are equally far say nothing where more is known.
+        lines = (even and composition_lines(found, width)) or progress_lines(found, width)
         said = told(self._answer)[0] is found and len(found.sentence) < 2 * width - HEAD_TAIL
         return (*lines, *standing_lines(found, None, width, mark, said=said))
 

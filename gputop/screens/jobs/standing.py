@@ -166,16 +166,49 @@ def progress_lines(job: JobState, width: int) -> tuple[Line, ...]:
                 (late, f"{ink} bold"),
             )
         )
-    wide = max(map(width_of, cells)) + 2
-    across = max(min(width // wide, 4), 1)
     title = f"Progress: {next(iter(names))} launched, the newest right"
-    lines: list[Line] = [((clean(title, width), "key bold"),)]
+    return (((clean(title, width), "key bold"),), *_across(cells, width), ())
+
+
+def composition_lines(job: JobState, width: int) -> tuple[Line, ...]:
+    """What the time of each rank's GPU is made of; () where it is not known of all of them."""
+    loads = [rank.load for rank in job.ranks]
+    known = [load for load in loads if load is not None]
+    if len(known) < max(len(loads), 1):
+        return ()
+    title: Line = (
+        ("Of the time: ", "key bold"),
+        ("computing", "bar"),
+        (", ", "muted"),
+        ("transferring or waiting", "warn"),
+        (", without work", "muted"),
+    )
+    cells: list[Line] = []
+    for rank, load in zip(job.ranks, known, strict=True):
+        wide = 2 * BAR
+        work = round(wide * load.computing)
+        busy = max(round(wide * load.busy), work)
+        cells.append(
+            (
+                (f"{whole(rank.rank):>4} ", ""),
+                ("█" * work, "bar"),
+                ("▒" * (busy - work), "warn"),
+                ("·" * (wide - busy), "muted"),
+                (f" {percent(100 * load.computing)}", ""),
+            )
+        )
+    return (title, *_across(cells, width), ())
+
+
+def _across(cells: Sequence[Line], width: int) -> Iterator[Line]:
+    """Cells side by side, four at most."""
+    wide = max(map(width_of, cells), default=0) + 2
+    across = max(min(width // wide, 4), 1)
     for at in range(0, len(cells), across):
         line: Line = ()
         for cell in cells[at : at + across]:
             line = (*line, *cell, (" " * (wide - width_of(cell)), ""))
-        lines.append(line)
-    return (*lines, ())
+        yield line
 
 
 def steps_for(row: JobRow, answer: JobsReport | None, text: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -158,3 +159,14 @@ async def test_the_rank_behind_is_a_cell_and_a_bar() -> None:
         assert ["-1" in line for line in lines[3:]] == [False] * 3 + [True] + [False] * 2
         assert "1,041 ◄ behind" in said(pilot)
         assert "12 min" in lines[3]
+
+
+async def test_what_the_time_of_each_gpu_is_made_of_is_a_bar() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await open_jobs(pilot, snapshot_with("slow-job-h100-8"))
+        lines = text(pilot, "#job").splitlines()
+        (at,) = (at for at, line in enumerate(lines) if "Of the time: computing" in line)
+        bars = " ".join(lines[at + 1 : at + 4])
+        assert bars.count("▒") > 5 * 10
+        (late,) = re.findall(r" 4 (█+)(▒*)(·*) ", bars)
+        assert [len(part) for part in late] == [9, 2, 13]
