@@ -28,7 +28,7 @@ def watched(name: str, readings: int) -> tuple[Row, ...]:
 
 
 def test_the_wall_has_a_strip_of_each_figure_for_each_gpu() -> None:
-    rows = watched("sick-h100-8", 25)
+    rows = watched("slow-job-h100-8", 25)
     lines = wall_lines(rows, rows[3].gpu.address, 119, 20)
     assert [text_of(line)[2:6] for line in lines[1:]] == [f"GPU{number}" for number in range(8)]
     assert {width_of(line) for line in lines} <= {118, 119}
