@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gputop.topology.jobs.standing import SEVERITIES, JobState
-from gputop.topology.model.finding import Finding
+from gputop.topology.model.finding import JOB, Finding
 from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import NOTICE, Origin
 
-ID = "job"
 MOST_FACTS = 8
 STEP = "See what its processes do."
 
@@ -16,7 +15,7 @@ def job_finding(job: JobState) -> Finding:
     """What `gputop jobs` says of a job, as a finding about the GPUs of the ranks that it names."""
     troubled = [address for rank in job.accused for address in rank.gpus]
     return Finding.of(
-        id=ID,
+        id=JOB,
         severity=SEVERITIES.get(job.verdict, NOTICE),
         title=job.sentence,
         origin=Origin.JOB,

@@ -53,3 +53,4 @@ def test_jobs_check_and_fleet_say_the_same(demo: str, tmp_path: Path) -> None:
     fleet = json.loads(gputop_here("fleet", "--json", str(tmp_path)).stdout)
     titles = [finding["title"] for finding in fleet["findings"] if finding["id"] == "job"]
     assert titles == [job["sentence"]]
+    assert fleet["drain"] == [], "a job that hangs is ended; its node stays"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..model.copied import may_stand
+from ..model.finding import JOB
 from ..model.severity import NodeState, Severity
 from .finding import MISSING, FleetFinding
 from .fleet import Fleet
@@ -38,6 +39,8 @@ def drains(fleet: Fleet, *, slight: bool = False) -> tuple[Drain, ...]:
     found: dict[tuple[NodeState, str], list[str]] = {}
     for host in fleet.hosts_in(*SEVERE, *(SLIGHT if slight else ())):
         state = fleet.states[host]
+        if _by_job_alone(state, fleet.by_host.get(host, ())):
+            continue  # a job that hangs is ended; its node has nothing wrong
         found.setdefault((state, _reason(state, fleet.by_host.get(host, ()))), []).append(host)
     return tuple(
         Drain(hosts=part, state=state, reason=reason, command=_command(part, reason))
@@ -57,10 +60,18 @@ def _parts(hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield from _parts(hosts[half:])
 
 
+def _wanted(state: NodeState) -> Severity:
+    return Severity.BROKEN if state is NodeState.BROKEN else Severity.SLOW
+
+
+def _by_job_alone(state: NodeState, findings: tuple[FleetFinding, ...]) -> bool:
+    return {item.id for item in findings if item.severity == _wanted(state)} == {JOB}
+
+
 def _reason(state: NodeState, findings: tuple[FleetFinding, ...]) -> str:
     if state == MISSING:
         return "gputop: no answer"
-    wanted = Severity.BROKEN if state is NodeState.BROKEN else Severity.SLOW
+    wanted = _wanted(state)
     ids = dict.fromkeys(_WORD.sub("-", item.id) for item in findings if item.severity == wanted)
     named = " ".join(list(ids)[:_MOST_IDS]) or state
     return f"gputop: {named}"[:_LONGEST_REASON]

@@ -18,6 +18,10 @@ _HEDGES = re.compile(
 """Words of a cause that says itself how sure it is."""
 
 
+JOB = "job"
+"""Id of a finding that says where a job stands: of the job, not of the hardware below it."""
+
+
 class Kind(Word):
     """What a finding can be about, besides the devices that it names by their addresses."""
 

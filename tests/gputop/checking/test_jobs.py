@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from gputop.checking.job_finding import ID, job_finding
+from gputop.checking.job_finding import job_finding
 from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.finding import JOB
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
 from tests.support.command import gputop_here
 
@@ -35,11 +36,11 @@ def test_check_says_of_a_job_what_jobs_says(demo: str, code: int) -> None:
     (job,) = json.loads(gputop_here("jobs", "--json", "--demo", demo).stdout)["jobs"]
     done = gputop_here("check", "--quick", "--jobs", "--json", "--demo", demo)
     answer = json.loads(done.stdout)
-    (found,) = [one for one in answer["findings"] if one["id"] == ID]
+    (found,) = [one for one in answer["findings"] if one["id"] == JOB]
     assert found["title"] == job["sentence"]
     assert done.returncode == answer["exit_code"] == code
     alone = json.loads(gputop_here("check", "--quick", "--json", "--demo", demo).stdout)
-    assert ID not in {one["id"] for one in alone["findings"]}
+    assert JOB not in {one["id"] for one in alone["findings"]}
 
 
 def test_a_recording_runs_no_job() -> None:
