@@ -27,7 +27,6 @@ JOB_FACTS = (
             "jobs": text(r"^(?P<value>[✗▼?✓]) (?P<key>[\w.]+): "),
             "jobs --json": document(json.jobs("verdict")),
             "jobs screen": text(r"^ (?P<value>[✗▼?✓]) (?P<key>[\w.]+): \d+ "),
-            "jobs screen: panel": text(r"^(?P<value>[✗▼?✓]) (?P<key>[\w.]+): \d+ "),
         },
         ("✗", "✓", "hangs", "runs"),
         lambda value: JOB_SIGNS.get(value, value),
@@ -38,9 +37,6 @@ JOB_FACTS = (
             "jobs": text(r"^[✗▼?✓] (?P<key>[\w.]+): (?P<value>[^✗▼?✓]+?)\n +rank "),
             "jobs --json": document(json.jobs("sentence")),
             "jobs screen": text(r"^ [✗▼?✓] (?P<key>[\w.]+): (?P<value>\d+ .*?)(?: · simulated)?$"),
-            "jobs screen: panel": text(
-                r"^[✗▼?✓] (?P<key>[\w.]+): (?P<value>\d+ .*?)(?: · simulated)?$"
-            ),
         },
         ("6 ranks, at rest", "7 ranks, at rest"),
         lambda value: spaced(value.rpartition(": ")[2]),
@@ -50,7 +46,7 @@ JOB_FACTS = (
         {
             "jobs": text(r"^ +(?P<value>\d+) +(?P<key>\d{3,}) +GPU"),
             "jobs --json": document(json.job_ranks("rank")),
-            "jobs screen": text(r"^[› ].. *(?P<value>\d+) +(?P<key>\d{3,}) +\S+ +GPU"),
+            "jobs screen": text(r"^[› ].. *(?P<value>\d+) +(?P<key>\d{3,}) +GPU"),
         },
         ("70", "80"),
     ),
@@ -59,6 +55,7 @@ JOB_FACTS = (
         {
             "jobs": text(r"^ +\d+ +(?P<key>\d{3,}) +GPU.* (?P<value>[a-z-]+ \d+)$"),
             "jobs --json": document(json.job_ranks("last_collective")),
+            "jobs screen": text(r"^[› ].. *\d+ +(?P<key>\d{3,}) +GPU\S* +(?P<value>[a-z-]+ \d+)"),
         },
         ("all-reduce 1", "all-reduce 2"),
     ),

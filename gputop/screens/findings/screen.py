@@ -258,9 +258,9 @@ class FindingsScreen(MasterDetail):
         super().draw(report)
         events, head = self.query_one("#events", Board), self.query_one("#findings-head", Board)
         width = self.app.size.width
-        head.draw_once(
-            lambda: head.show(verdict_lines(self.shown, width)), *self.state_of(report), width
-        )
+        # A job that hangs makes no node unfit: Node and `check` say the same word.
+        own = None if self.shown is None else self.shown.of_node
+        head.draw_once(lambda: head.show(verdict_lines(own, width)), *self.state_of(report), width)
         events.display = bool(report.events)
         events.caption("Happened while this ran")
         room = (events.scrollable_content_region.width or min(width, 74)) - 1
