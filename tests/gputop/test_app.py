@@ -36,6 +36,7 @@ def lines_kept(widgets: list[Widget]) -> int:
     return sum(map(len, (*kept, *(board._strips for board in boards))))
 
 
+@pytest.mark.usefixtures("every_picture")
 async def test_neither_a_closed_panel_nor_a_screen_behind_another_keeps_its_lines() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         pilot.app.post_message(ReportReady(demo_report("sick-h100-8")))

@@ -16,7 +16,7 @@ from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
 from .ras.comparing import CommunicatorState, moving
-from .standing import FULL_CORE, LONG_SECONDS, KnownBy, RankState, TroubleKind
+from .standing import LONG_SECONDS, KnownBy, RankState, TroubleKind
 
 MOST_NAMED = 3
 DEFAULT = "default group"
@@ -165,12 +165,9 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
 
 
 def _doing(rank: RankState) -> str:
-    """What a rank that is behind does, as one that evaluates or writes a checkpoint; or ""."""
-    if rank.load is not None and rank.load.computing >= COMPUTES:
-        return "its GPU computes meanwhile"
-    activity = rank.activity
-    cores = 0.0 if activity is None else (activity.user_cores or 0) + (activity.system_cores or 0)
-    return "its CPU works meanwhile" if cores >= FULL_CORE else ""
+    """What a rank that is behind does beside its trouble, as one that evaluates does; or ""."""
+    computes = rank.load is not None and rank.load.computing >= COMPUTES
+    return "its GPU computes meanwhile" if computes else ""
 
 
 def _differing(job: JobFacts) -> Sentence | None:
