@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ..hardware.vendors import AMD, NVIDIA
 from ..model.copied import copied, may_stand
 from ..model.english import listing, plural
 from ..model.machine import Machine
@@ -163,7 +164,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         verdict=verdict,
         ranks=ranks,
         findings=tuple(findings),
-        steps=steps_of(ranks, verdict, judged.late_pid),
+        steps=steps_of(ranks, verdict, judged.late_pid, _debugger(snapshot.machine)),
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
@@ -254,7 +255,7 @@ def of_ras(
         verdict=verdict,
         ranks=ranks,
         findings=(*rank_findings(ranks), *ras_findings(evidence.ras)),
-        steps=steps_of(ranks, verdict),
+        steps=steps_of(ranks, verdict, debugger=_debugger(machine)),
         unknown=(
             "its processes: the driver lists none of them on the GPUs here"
             if named
@@ -352,12 +353,24 @@ def _count(job: Job, ranks: Sequence[RankState], evidence: JobEvidence) -> str:
     return f"{here} of {world} ranks on this GPU node"
 
 
+DEBUGGERS = {
+    NVIDIA.id: "cuda-gdb -p {:pid} -batch -ex 'info cuda kernels'",
+    AMD.id: "rocgdb -p {:pid} -batch -ex 'info threads'",
+}
+"""Which kernels a GPU runs, by vendor."""
+
+
+def _debugger(machine: Machine) -> str:
+    vendors = {gpu.vendor for gpu in machine.gpus}
+    return DEBUGGERS.get(vendors.pop(), "") if len(vendors) == 1 else ""
+
+
 def steps_of(
-    ranks: Sequence[RankState], verdict: JobVerdict, late: int | None = None
+    ranks: Sequence[RankState], verdict: JobVerdict, late: int | None = None, debugger: str = ""
 ) -> tuple[str, ...]:
     """Commands for the ranks that something is wrong with, then for one that waits.
 
-    `late`: the process that the others wait for.
+    `late`: the process that the others wait for; `debugger`: what tells the kernels of a process.
     """
     steps = [step for rank in ranks if rank.trouble is not None for step in _steps(rank)]
     if late is not None:
@@ -372,8 +385,8 @@ def steps_of(
     )
     if waits is not None and verdict is not JobVerdict.RUNS:
         steps.append(copied("py-spy dump --pid {:pid}", waits))
-        if verdict in (JobVerdict.HANGS, JobVerdict.WAITS):
-            steps.append(copied("cuda-gdb -p {:pid} -batch -ex 'info cuda kernels'", waits))
+        if debugger and verdict in (JobVerdict.HANGS, JobVerdict.WAITS):
+            steps.append(copied(debugger, waits))
     return tuple(filter(None, steps[:MOST_STEPS]))
 
 

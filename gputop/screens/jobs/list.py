@@ -37,7 +37,7 @@ COLUMNS = (
     ("core", 6),
     ("GPU mem", 8),
     ("host", 8),
-    ("NVLink 60 s", 11),
+    ("link 60 s", 11),
     ("NUMA", 9),
     ("state", 10),
     ("util", 5),

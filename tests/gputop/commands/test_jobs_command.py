@@ -23,7 +23,7 @@ def test_the_document_says_where_each_fact_is_from() -> None:
     assert (document["schema"], document["simulated"]) == ("gputop.jobs/1", True)
     (job,) = document["jobs"]
     assert (job["verdict"], len(job["ranks"])) == ("runs", 6)
-    assert {fact["from"] for fact in job["facts"]} == {"RAS", "/proc"}
+    assert {fact["from"] for fact in job["facts"]} == {"RAS", "/proc", "driver"}
 
 
 def test_a_dump_of_the_flight_recorder_is_read_by_from() -> None:

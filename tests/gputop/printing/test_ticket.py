@@ -62,7 +62,10 @@ def test_nothing_found_and_a_demo_are_said() -> None:
 
 
 @pytest.mark.parametrize(("screen", "all_of_them"), [("1", True), ("6", False)])
-async def test_y_copies_the_findings_of_the_screen(screen: str, all_of_them: bool) -> None:
+async def test_y_copies_the_findings_of_the_screen(
+    screen: str, all_of_them: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputop.live.jobs_controller.of_demo", lambda _: None)
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         report = judged("sick-h100-8")
         await give(pilot, report)
