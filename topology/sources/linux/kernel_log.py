@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -84,7 +85,12 @@ Said = dict[str, Any]
 
 def said_in(line: str) -> Said | None:
     """What a line says of a fault; None where it says nothing."""
-    line = line[:LONGEST_LINE]
+    said = _said_in(line[:LONGEST_LINE])
+    return None if said is None else dict(said)
+
+
+@lru_cache(1024)  # a driver that fails says one thing again and again
+def _said_in(line: str) -> Said | None:
     if not any(sign in line for sign in signs()):
         return None
     if (found := _XID.search(line)) is not None:
@@ -170,10 +176,8 @@ class _Events:
         text = (line if head is None else line[head.end() :]).strip()
         if _BOOT.search(text):
             self.end(RESTARTED)
-        if (driver := _DRIVER.search(text)) is not None:
-            self.driver = driver[1]
-        if (named := _NAMED.search(text)) is not None:
-            self._near = _address(named[1])
+        if "NVRM: " in text:
+            self._read_nvidia(text)
         said = said_in(text)
         if said is None:
             self._came_back(text)
@@ -187,6 +191,13 @@ class _Events:
         _put(self.held, event)
         if said["code"] == "154" and said.get("said", "").startswith("0x0 "):
             self.end(ASKS_NOTHING, device=event.device)
+
+    def _read_nvidia(self, text: str) -> None:
+        """Which driver it is, and which device it names."""
+        if (driver := _DRIVER.search(text)) is not None:
+            self.driver = driver[1]
+        if (named := _NAMED.search(text)) is not None:
+            self._near = _address(named[1])
 
     def _goes_on(self, adds: tuple[str, ...], said: Said) -> bool:
         """Whether the line only tells more of an event before it, or of one that nobody knows."""
