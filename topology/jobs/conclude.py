@@ -101,18 +101,10 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     given = tuple(
         given_findings(job, snapshot.readings, evidence.activities, labels, cpus, followed)
     )
-    own = {user.pid for user in job.processes}
-    records = msgspec.structs.replace(
-        inquiry.records,
-        operations=tuple(one for one in inquiry.records.operations if one.pid in own),
-    )
+    records = _own_records(job, inquiry)
     inspected = compare_records(records.operations)
     judged = _judged(job, evidence, snapshot)
-    loads = {one.pid: one for one in judged.ranks}
-    ranks = tuple(
-        msgspec.structs.replace(rank, load=loads.get(rank.pid or 0)) if loads else rank
-        for rank in ranks
-    )
+    ranks = _with_loads(ranks, judged)
     reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
     facts = JobFacts(
         ranks=ranks,
@@ -179,6 +171,21 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     )
 
 
+def _own_records(job: Job, inquiry: Inquiry) -> InspectorRecords:
+    """What the Inspector recorded of the processes of one job."""
+    own = {user.pid for user in job.processes}
+    operations = tuple(one for one in inquiry.records.operations if one.pid in own)
+    return msgspec.structs.replace(inquiry.records, operations=operations)
+
+
+def _with_loads(ranks: tuple[RankState, ...], judged: JudgedLoads) -> tuple[RankState, ...]:
+    """The ranks, each with what its GPU did."""
+    loads = {one.pid: one for one in judged.ranks}
+    if not loads:
+        return ranks
+    return tuple(msgspec.structs.replace(rank, load=loads.get(rank.pid or 0)) for rank in ranks)
+
+
 def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLoads:
     """What its GPUs did, where each rank has one of its own."""
     machine, taken = snapshot.machine, [gpu for user in job.ranked for gpu in user.gpus]
@@ -188,15 +195,12 @@ def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLo
         gpu = machine.gpu(user.gpus[0]) if len(user.gpus) == 1 else None
         if user.reading.rank is None or gpu is None or taken.count(gpu.address) > 1:
             return JudgedLoads(sleeps=evidence.loads.sleeps)
-        cores = None
-        if activity is not None and activity.user_cores is not None:
-            cores = activity.user_cores + (activity.system_cores or 0.0)
         watched.append(
             WatchedRank(
                 rank=user.reading.rank,
                 pid=user.pid,
                 address=gpu.address,
-                cores=cores,
+                cores=None if activity is None else activity.cores,
                 nvlinked=bool(gpu.nvlinks_up),
             )
         )

@@ -121,7 +121,7 @@ def _why_host(
         return f"its first thread waits for a CPU {taken} of the time, which others use"
     if activity.stayed == ProcessState.DISK_SLEEP:
         return "it waits for a disk"
-    if (activity.user_cores or 0.0) + (activity.system_cores or 0.0) >= FULL_CORE:
+    if (activity.cores or 0.0) >= FULL_CORE:
         return "its CPU computes meanwhile"
     places = sleeps.get(late.pid, {})
     looks = sum(places.values())
