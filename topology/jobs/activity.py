@@ -40,6 +40,8 @@ VARIABLES = frozenset(
     }
 )
 """What is kept of the variables of a process; HOME and XDG_CACHE_HOME only to find dumps."""
+FULL_CORE = 0.9
+"""From this share of a core on, a process is said to use a whole one."""
 INTERPRETERS = ("python", "pypy")
 LIMIT_ENVIRONMENT = 4 * 2**20
 LIMIT_COMMAND_LINE = 64 * 1024

@@ -10,7 +10,7 @@ from ..model.readings import ProcessState, Readings
 from ..model.severity import BROKEN, NOTICE, SLOW
 from ..model.surroundings import Host
 from ..model.units import seconds, size
-from .activity import Activity
+from .activity import FULL_CORE, Activity
 from .binding import crowded
 from .collectives import last_of, spoken
 from .demand import quotas, threads_over_cpus
@@ -18,7 +18,7 @@ from .flight.comparing import RecordedGroup, own_frame, ranks_text
 from .grouping import GpuUser, Job
 from .ras.answer import RUNNING, AnswerForm
 from .ras.comparing import CommunicatorState
-from .standing import FULL_CORE, KnownBy, RankState, TroubleKind, job_finding
+from .standing import KnownBy, RankState, TroubleKind, job_finding
 from .troubles import sleep_trouble
 
 PROC, RAS, RECORDER, DRIVER = KnownBy.PROC, KnownBy.RAS, KnownBy.RECORDER, KnownBy.DRIVER

@@ -23,8 +23,6 @@ LONG_SECONDS = 600.0
 """From here on no progress is a hang whatever the rank does that is behind: PyTorch gives up a
 collective of NCCL after so long by default. An evaluation or a checkpoint of one rank takes
 minutes, and looks the same."""
-FULL_CORE = 0.9
-"""From this share of a core on, a process is said to use a whole one."""
 
 
 EQUAL_RATE = 5.0

@@ -10,7 +10,7 @@ from ..sources.files.tree import Tree
 from ..sources.linux.process_facts import ZOMBIE_LETTERS
 from ..sources.linux.process_files import state as process_state
 from ..wiring.gpu_names import gpu_names
-from .activity import Activity
+from .activity import FULL_CORE, Activity
 from .collectives import spoken
 from .flight.comparing import RecordedGroup, RecordedRank, own_frame
 from .grouping import GpuUser, Job
@@ -18,7 +18,6 @@ from .ras.answer import ABORT, REMOTE, MissingRank, Process, RasAnswer, RasRank
 from .ras.comparing import CommunicatorState
 from .standing import (
     ASLEEP_SECONDS,
-    FULL_CORE,
     JobEvidence,
     KnownBy,
     LastCollective,

@@ -12,6 +12,7 @@ from statistics import fmean, median
 import msgspec
 
 from ...model.severity import Word
+from ..activity import FULL_CORE
 from .watching import GpuSlice, JobLoads
 
 LEAST_SLICES = 4
@@ -34,7 +35,6 @@ LAUNCH_COMPUTING, LAUNCH_BUSY = 0.15, 0.5
 """Where no GPU computes for longer, one at least is busy for no longer, and each rank keeps a core
 busy, launching is what takes long: of two launch-bound H100 one was busy for 6 % of the time, and
 the other one, which waits for it, for 92 %."""
-FULL_CORE = 0.9
 STUCK_BUSY, STUCK_COMPUTING, STUCK_GBS = 0.95, 0.02, 0.1
 """A GPU whose kernels are there all the time, compute nothing and move nothing, waits."""
 

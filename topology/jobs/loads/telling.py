@@ -9,10 +9,10 @@ from ...model.finding import Finding
 from ...model.readings import ProcessState, Readings
 from ...model.severity import NOTICE, SLOW, JobVerdict
 from ...model.units import gbs, percent
-from ..activity import Activity
+from ..activity import FULL_CORE, Activity
 from ..flight.comparing import ranks_text
 from ..grouping import Job
-from ..standing import FULL_CORE, KnownBy, job_finding
+from ..standing import KnownBy, job_finding
 from .judging import JudgedLoads, Lateness, LateRank, RankLoad
 
 MOST_NAMED = 3
