@@ -19,19 +19,26 @@ T = TypeVar("T")
 
 
 AGAIN_SECONDS = 1.0
-"""So long a line or a panel may take to close: a second Ctrl+C meanwhile leaves the app."""
+"""So soon after a panel is gone a Ctrl+C was meant for it still: it leaves the app."""
 
 
 class QuickKeysApp(App[T]):
     """Gives what is typed to the line that was opened for it."""
 
     _panel_closed = 0.0
-    _told_to_close = 0, 0.0
-    """The line or panel that Ctrl+C was to close last, and when."""
+    _told_to_close: object = None
+    """The line or panel that Ctrl+C was to close last, until another key comes."""
 
     def get_driver_class(self) -> type[Driver]:
         """Send a slow line only the cells that changed."""
         return painting(super().get_driver_class())
+
+    async def on_event(self, event: events.Event) -> None:
+        """Forget what closes when somebody types on: a line may be open again by then."""
+        other = isinstance(event, events.Key) and event.key not in ("ctrl+c", "escape")
+        if other or isinstance(event, events.MouseDown):
+            self._told_to_close = None
+        await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
         """Keep letters from being commands: "/P2P" would start a probe and go to another screen.
@@ -80,11 +87,12 @@ class QuickKeysApp(App[T]):
             self.exit()
 
     def _closes(self, inner: object) -> bool:
-        """Whether Ctrl+C is to close it; not where it closes already, and would eat the key."""
-        before, since = self._told_to_close
-        now = time.monotonic()
-        self._told_to_close = id(inner), now
-        return before != id(inner) or now - since > AGAIN_SECONDS
+        """Whether Ctrl+C is to close it; not where it closes already, and would eat the key.
+
+        How long it has been closing does not count: a busy machine takes seconds.
+        """
+        before, self._told_to_close = self._told_to_close, inner
+        return before is not inner
 
 
 class ClosesOnce(Screen[T]):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+
 import pytest
 from textual import events
+from textual.await_complete import AwaitComplete
 from textual.widgets import Input, OptionList
 
 from gputop.app import GpuTop
@@ -76,3 +80,29 @@ async def test_ctrl_c_twice_leaves_while_a_panel_closes(opener: tuple[str, ...])
             app.post_message(events.Key("ctrl+c", "\x03"))
         await settle(pilot)
         assert not app.is_running
+
+
+async def test_ctrl_c_leaves_however_long_a_panel_takes_to_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = GpuTop()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.post_message(ReportReady(demo_report("sick-h100-8")))
+        await press(pilot, "question_mark")
+        monkeypatch.setattr(HelpPanel, "dismiss", lambda _panel, _result=None: AwaitComplete())
+        await press(pilot, "ctrl+c")
+        assert app.is_running
+        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 60.0)
+        monkeypatch.setattr("gputop.widgets.quick_keys.time", later)
+        await press(pilot, "ctrl+c")
+        assert not app.is_running
+
+
+async def test_ctrl_c_closes_a_line_that_is_open_again() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.post_message(ReportReady(demo_report("sick-h100-8")))
+        for _ in range(2):
+            await press(pilot, "slash", "a", "ctrl+c")
+            assert app.is_running
+            assert app.focused is None
