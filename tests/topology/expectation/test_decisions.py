@@ -9,11 +9,15 @@ from gputop.topology.expectation import modelled
 from gputop.topology.expectation.four_numbers import four_numbers
 from gputop.topology.expectation.links import SAME, mesh_links_down
 from gputop.topology.expectation.patterns import host_low
+from gputop.topology.expectation.reference import of_snapshot
 from gputop.topology.expectation.siblings import behind
 from gputop.topology.model import quantities
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.expectation_made import change_gpu
+from tests.support.snapshots import gpu, node_of
 
 
 @pytest.fixture
@@ -83,3 +87,16 @@ def test_rings_that_lost_nothing_have_no_share_left(
 ) -> None:
     monkeypatch.setattr(modelled, "ring_gbs", lambda prediction: prediction)
     assert modelled.rings_left(before, after) == left  # type: ignore[arg-type]
+
+
+def test_a_slot_of_a_generation_without_a_rate_has_no_number_on_paper(mesh: NodeSnapshot) -> None:
+    newer = change_gpu(mesh, 0, name="NVIDIA B200", pci_id="10de:2901", vendor="nvidia")
+    copy = figure(quantities.HOST_TO_DEVICE, mesh.machine.gpus[0].address, 50.0)
+    assert four_numbers(change_gpu(newer, 0, pcie_gen_max_device=5), copy) is not None
+    assert four_numbers(change_gpu(newer, 0, pcie_gen_max_device=9), copy) is None
+
+
+def test_a_sister_that_does_not_tell_how_two_gpus_are_joined_says_nothing_of_them() -> None:
+    gpus = tuple(gpu(number, f"0000:0{number}:00.0") for number in range(2))
+    sister = of_snapshot(node_of(Machine(gpus=gpus)).snapshot, "sister.json")
+    assert sister.code(0, 1, 2) is None

@@ -83,8 +83,6 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         assert match is not None, wanted
         product, how, number = match.groups()
         there = self.versions.get(Product(product), ())
-        if how == "==":
-            return _all((one == number for one in there), none=None)
         reached = _all((reaches(one, (number,)) for one in there), none=None)
         return reached if how == ">=" or reached is None else not reached
 

@@ -16,7 +16,7 @@ from ...model.versions import Product, numbers
 from ...toml import tomllib
 
 FILES = ("nccl.toml", "rccl.toml", "driver.toml", "network.toml", "framework.toml")
-COMPARED = re.compile(r"(.+) (<|>=|==) ([\d.]+)")
+COMPARED = re.compile(r"(.+) (<|>=) ([\d.]+)")
 """What stands in `beside`: "NVIDIA driver < 570"."""
 
 

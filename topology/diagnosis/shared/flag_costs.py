@@ -156,8 +156,6 @@ def _moves(before: Prediction, after: Prediction) -> Moves:
     worst, gains, sure, sockets = "", False, False, False
     for pair in before.pairs:
         new = then.get((pair.src_bus_id, pair.dst_bus_id), pair.transport)
-        if new not in ORDER or pair.transport not in ORDER:
-            continue
         step = ORDER.index(new) - ORDER.index(pair.transport)
         gains = gains or step < 0
         if step > 0:

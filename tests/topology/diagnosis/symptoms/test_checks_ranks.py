@@ -48,6 +48,8 @@ def test_work_before_a_timeout_is_told_with_collective_time_and_ranks() -> None:
     assert (
         title(loading, ran, other) == "ALLREDUCE ran out of time on ranks 9, 11 after 10 min" + end
     )
+    last = "[rank4]: ProcessGroupNCCL.cpp:1] [Rank 4] Last enqueued NCCL work: 5, last completed"
+    assert title(loading, f"{last} NCCL work: 4", late) == title(loading, late)
     (row,) = (row for row in table() if row.id == "long-work")
     assert title(loading, "[rank9]: ProcessGroupNCCL.cpp: Watchdog caught collective") == row.title
 

@@ -81,6 +81,14 @@ def test_a_defect_is_one_of_the_possible_causes_of_its_line() -> None:
     assert len(finding.candidates) == 2
 
 
+def test_a_version_that_may_be_of_before_the_defect_or_after_is_no_cause() -> None:
+    row = next(one for one in defects() if one.id == "ofi-topology-group-size")
+    assert row.fixed == ("1.21.0",)
+    for version, known in (("1.20.0", 1), ("1.21", 0), ("1.21.0", 0)):
+        log = read(NAMED[row.product].format(version), *row.shown)
+        assert len(candidates(log)) == known, version
+
+
 def test_a_line_that_a_run_survived_has_no_cause() -> None:
     row = next(one for one in defects() if one.id == "nccl-blackwell-shared-memory")
     size = "       8192          2048     float     sum      -1    10.0    0.82    1.43      0"

@@ -6,6 +6,7 @@ import pytest
 
 from gputop.topology.logs.reading import gathering, graph_lines
 from gputop.topology.logs.reading.gathering import GatheredLog
+from gputop.topology.logs.reading.prefix import Heads
 from gputop.topology.logs.reading.read import read_log
 
 WORK = (
@@ -94,3 +95,16 @@ def test_a_tree_that_was_seen_is_counted_where_there_is_no_room(
     assert log.more["tree rows"] == 1
     (tree,) = log.communicators[0].trees
     assert (tree.rank, tree.parent, tuple(tree.channels)) == (0, -1, (0, 1))
+
+
+def test_a_head_is_read_once_whatever_launchers_put_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[bytes] = []
+    speaker = Heads.speaker
+    monkeypatch.setattr(
+        Heads, "speaker", lambda self, end, head: read.append(end) or speaker(self, end, head)
+    )
+    lines = [b"10:00:%02d node " % second + HEAD + b"proxy" for second in range(60)]
+    assert read_log(lines).library_lines == 60
+    assert read == [b"n1:7:9 [0]"]

@@ -10,10 +10,11 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.host import binding, limits, settings
 from gputop.topology.diagnosis.shared.near import jobs
+from gputop.topology.model import quantities
 from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.severity import NOTICE, SLOW
-from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
+from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.topology.model.surroundings import CacheFolder, Container, ContainerKind, Host
 from gputop.topology.node import Node
 from tests.support.rule_cases import base
@@ -281,3 +282,26 @@ def test_caches_in_a_container(
     assert severities(settings.EPHEMERAL_CACHE, case) == said
     nobody = seen(changed(H200, container=None, compile_caches=(folder,)))
     assert settings.EPHEMERAL_CACHE.answer(nobody) is None
+
+
+def test_what_a_far_binding_costs_is_told_by_copies_of_that_gpu_from_named_nodes() -> None:
+    whole = base(H100)
+    one, other = (gpu.address for gpu in whole.machine.gpus[:2])
+
+    def copy(src: str, value: float | None, node: int | None, variant: str) -> Measurement:
+        return Measurement(
+            probe="host", quantity=quantities.HOST_TO_DEVICE, src=src, value=value, unit="GB/s",
+            variant=variant, details={"numa_node": node},
+        )  # fmt: skip
+
+    figures = (
+        copy(one, 55.0, 0, "pinned"),
+        copy(one, 41.0, 1, "pinned, NUMA node 1"),
+        copy(one, 9.0, 1, "pageable"),
+        copy(one, 8.0, None, "pinned"),
+        copy(one, None, 1, "pinned"),
+        copy(other, 7.0, 1, "pinned"),
+        copy(other, 66.0, 0, "pinned"),
+    )
+    case = seen(msgspec.structs.replace(whole, measurements=figures))
+    assert binding._rates(case, [one]) == [(one, 55.0, 41.0)]

@@ -239,3 +239,10 @@ def test_events_are_kept_in_a_snapshot_and_only_there_are_in_it() -> None:
     kept = msgspec.json.decode(msgspec.json.encode(shown(node, line)), type=NodeSnapshot)
     assert kept.kernel_events == shown(node, line).kernel_events
     assert json.loads(msgspec.json.encode(kept))["kernel_events"][0]["code"] == "79"
+
+
+def test_the_first_three_programs_of_a_fault_are_named() -> None:
+    node = demo_node("hgx-h100-8").snapshot
+    lines = [f"{GPU}: 31, pid={pid}, name=train{pid}, Ch 00000008" for pid in range(1, 5)]
+    (proof, *_) = of(shown(node, *lines), "xid-program").evidence
+    assert "train1 (1), train2 (2), train3 (3), 4 lines" in proof.what

@@ -12,13 +12,16 @@ from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.judgement import Expected, band
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.severity import NOTICE, SLOW, FigureBasis, Severity
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.prediction import P2P, SHM
 from gputop.topology.node import Node
 from tests.support import measured
+from tests.support.expectation_made import matrix
 from tests.support.rule_cases import base, cases, diagnosed, edited, ids, with_figures
+from tests.support.snapshots import gpu, node_of
 
 LIVE = "hgx-h200-4gpu-live"
 OURS = {
@@ -199,3 +202,18 @@ def test_chosen_gpus_alone_count() -> None:
     at = addresses(LIVE)
     assert "compute-low" not in ids(diagnosed(case.snapshot, gpus=at[:3]))
     assert "compute-low" in ids(diagnosed(case.snapshot, gpus=at[3:]))
+
+
+@pytest.mark.parametrize(("low", "severity"), [(84.0, SLOW), (85.0, NOTICE), (60.0, SLOW)])
+def test_a_pair_nobody_can_place_is_slow_far_under_the_middle_of_the_pairs(
+    low: float, severity: Severity
+) -> None:
+    gpus = tuple(gpu(number, f"0000:0{number}:00.0") for number in range(4))
+    node = node_of(Machine(gpus=gpus)).snapshot
+
+    def value(src: int, dst: int) -> float:
+        return low if (src, dst) == (2, 3) else 120.0 if src == 0 or (src, dst) == (1, 2) else 100.0
+
+    figures = tuple(matrix(node, value))
+    found = diagnosed(msgspec.structs.replace(node, measurements=figures))
+    assert the(found, "pair-bandwidth-low").severity is severity
