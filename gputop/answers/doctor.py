@@ -33,6 +33,7 @@ from gputop.topology.model.page import Column, Page, Table
 from gputop.topology.model.redact import Redactor
 from gputop.topology.model.snapshot import NodeSnapshot, ProblemKind
 from gputop.topology.model.surroundings import Host, Software
+from gputop.topology.nccl.followed import followed
 from gputop.topology.sources.live import LiveFeed
 
 PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
@@ -58,6 +59,8 @@ class DoctorAnswer(Answer, frozen=True, kw_only=True, tag="gputop.doctor/1"):
     probed_nccl: ProbedNccl | None
     job_nccl: tuple[JobNccl, ...]
     pythons: tuple[FoundPython, ...]
+    followed: str
+    """Which library predictions here follow, and why."""
     devices: tuple[DeviceFile, ...]
 
 
@@ -68,13 +71,14 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
     pythons = tuple(machine.python_of(python) for python in looked_at)
     nccl, probed = machine.nccl_libraries(pythons), machine.probed_nccl(looked_at)
     job = machine.job_nccl(looked_at)
+    follows = followed(snapshot.machine)
     lines = {
         "program": _program(),
         "system": _system(snapshot),
         "gpus": _gpus(snapshot),
         "driver": _driver(snapshot),
         "libraries": _libraries(libraries),
-        "nccl": _nccl(nccl, probed),
+        "nccl": f"{_nccl(nccl, probed)}; {follows}",
         "jobs": _jobs(job, nccl),
         "torch": _torch(pythons),
         "devices": _devices(devices),
@@ -90,6 +94,7 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
         probed_nccl=probed,
         job_nccl=job,
         pythons=pythons,
+        followed=follows,
         devices=devices,
     )
     return msgspec.convert(_hidden(msgspec.to_builtins(found), _hiding()), DoctorAnswer)

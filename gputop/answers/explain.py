@@ -19,7 +19,7 @@ from gputop.topology.diagnosis.engine import LACKING, diagnose
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.answered import change_head, pair_head
-from gputop.topology.explain.prediction import MATRIX_RANKS, installed, prediction_blocks
+from gputop.topology.explain.prediction import MATRIX_RANKS, library_line, prediction_blocks
 from gputop.topology.explain.rank_orders import bottleneck
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.changes import Changes, with_changes
@@ -32,6 +32,7 @@ from gputop.topology.model.page import Blank, Block, Findings, Page, Role, Steps
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import Library
 from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.followed import followed
 from gputop.topology.nccl.hosts.equal_hosts import LIMIT, predict_hosts
 from gputop.topology.nccl.hosts.missing import UnknownNicError
 from gputop.topology.nccl.hosts.records import MultiNode
@@ -119,6 +120,8 @@ class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
 
     hidden: ClassVar[tuple[str, ...]] = ("view",)
     library: Library
+    followed: str = ""
+    """Which library the prediction follows, and why."""
     environment: dict[str, str]
     nodes: int
     coll_channels: int | None
@@ -189,7 +192,7 @@ class Explained(msgspec.Struct, frozen=True):
         cost = None
         if self._whole and not changes and self.pair is None:
             cost = costs_of(Node(self.snapshot).with_prediction(self.baseline)).all_reduce
-        if named := installed(self.snapshot):
+        if named := library_line(self.snapshot, asked.library):
             yield Text(named)
         unsure = comparison is not None and comparison.without_nvls is not None
         text = "" if cost is None else cost.text
@@ -270,6 +273,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         prediction,
         snapshot.source,
         pair,
+        followed=followed(snapshot.machine, asked.library),
         advice=advice,
         findings=found,
         baseline=document(baseline if changes else None),

@@ -14,6 +14,7 @@ from gputop.printing.render import blocks_of
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import meant
 from gputop.terminal.size import text_width
+from gputop.topology.explain.prediction import library_line
 from gputop.topology.explain.value_rows import in_one_line, reached, value_rows
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.overview import SetVariable, overview
@@ -104,6 +105,8 @@ class FlagsDocument(Reply, frozen=True, kw_only=True, tag="gputop.flags/1"):
     """What `gputop flags --json` prints."""
 
     library: Library | None = None
+    followed: str = ""
+    """Which library the predictions follow, and why."""
     set: tuple[SetVariable, ...] = ()
     flag: FlagDocument | None = None
     process: ProcessFlags | None = None
@@ -157,6 +160,7 @@ class FlagsAnswer(Reply, frozen=True, kw_only=True):
         return FlagsDocument(
             source=study.snapshot.source,
             library=study.whose(),
+            followed=study.followed,
             set=overview(study, self.origins),
             flag=None if self.flag is None else _outcomes(self.flag, study, trouble),
             process=self.process,
@@ -180,12 +184,10 @@ def answer(request: FlagsRequest) -> FlagsAnswer:
     # A machine without a GPU has variables as well.
     snapshot = request.snapshot(absences=False)
     held = snapshot.environment if process is None else process.environment
-    library = request.library
-    if library is None and process is not None:
-        library = process.rules
     study = Study(
         snapshot,
-        library=library,
+        library=request.library,
+        own=None if process is None else process.loaded,
         gpus=selected(request.gpus, snapshot.machine),
         values={variable.name: variable.value for variable in held},
     )
@@ -305,7 +307,7 @@ def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
     process, library = answer.process, study.whose()
     name = library.name.upper()
     if process is not None:
-        yield _process_section(process, name)
+        yield _process_section(process, name, study.followed)
     entries = overview(study, answer.origins)
     if not entries:
         ranks = 0 if answer.cannot_predict else len(ranks_of(study.baseline()))
@@ -325,6 +327,8 @@ def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
     if any(flag is not None and concerns(flag) for flag in flags):
         yield gpu_to_gpu(study.snapshot, study.values)
     notes = study.snapshot.assumptions if process is None else ()
+    if process is None and (named := library_line(study.snapshot, study.library)):
+        notes = (named, *notes)
     if notes:
         yield Section(title="Notes", bullets=tuple(map(sentence, notes)))
     failure = None if answer.cannot_predict else study.baseline().failure
@@ -332,11 +336,12 @@ def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
         yield Section(title="As set", paragraphs=(f"{failure}.",))
 
 
-def _process_section(process: ProcessFlags, name: str) -> Section:
+def _process_section(process: ProcessFlags, name: str, followed: str) -> Section:
     who = " of ".join(part for part in (process.command, process.user) if part)
+    seen = f"{name} library: {process.library or 'not seen'}."
     return Section(
         title=f"Process {process.pid}" + (f": {who}" if who else ""),
-        paragraphs=(f"{name} library: {process.library or 'not seen'}.",),
+        paragraphs=(sentence(followed) if process.loaded else seen,),
         bullets=tuple(map(sentence, process.notes)),
     )
 

@@ -8,6 +8,7 @@ from ..explain.nccl import fact_of
 from ..model.english import first, plural
 from ..model.page import Blank, Block, CellGrid, Facts, Text
 from ..model.snapshot import NodeSnapshot
+from ..model.surroundings import Software
 from ..model.units import sentence
 from ..nccl.decide.summary import (
     choice_line,
@@ -17,6 +18,7 @@ from ..nccl.decide.summary import (
     instead_line,
     library_name,
 )
+from ..nccl.followed import followed
 from ..nccl.prediction import DecisionStep, DomainView, NetDecision, PairDecision, Prediction
 from ..nccl.versions import no_rules
 from ..nccl.wording import gbs
@@ -68,16 +70,15 @@ def prediction_blocks(
         yield from (Text(f"- {text}") for text in prediction.assumptions)
 
 
-def installed(snapshot: NodeSnapshot) -> str:
-    """Which NCCL lies here for a job, of a live node; "" where none was found."""
-    software = snapshot.machine.software
-    if tuple(snapshot.source) != LIVE or software is None or not software.nccl_path:
+def library_line(snapshot: NodeSnapshot, asked: str | None = None) -> str:
+    """Which library is followed and why, where jobs run or may run; "" of a recorded idle node."""
+    software = snapshot.machine.software or Software()
+    live = tuple(snapshot.source) == LIVE
+    if not software.running and (asked or not live):
         return ""
-    torch = f", beside torch {software.torch}" if software.torch else ""
-    more = "; `gputop doctor` says what each Python's torch loads, and why"
-    return (
-        f"here: NCCL {software.nccl or 'of unknown version'} of {software.nccl_path}{torch}{more}"
-    )
+    hint = "; `gputop doctor` says what each Python's torch loads, and why"
+    more = hint if live and not software.running and software.torch else ""
+    return sentence(f"{followed(snapshot.machine, asked)}{more}")
 
 
 def pair_blocks(pair: PairDecision) -> Iterator[Block]:

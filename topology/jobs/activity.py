@@ -14,7 +14,6 @@ from ..model.part import Raw
 from ..model.readings import ProcessState
 from ..sources.files.tree import Tree, Unreadable, clean
 from ..sources.linux.containers import throttled
-from ..sources.linux.nccl_files import LoadedLibrary, loaded
 from ..sources.linux.process_facts import STATES
 from ..sources.linux.process_files import sleep_of, wait_channel
 from ..sources.linux.sleeps import (
@@ -107,8 +106,6 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """File name of its script: "train.py"; None where it has none or may not be read."""
     variables: tuple[tuple[str, str], ...] | None = None
     """Those of VARIABLES that it was started with; None where they may not be read."""
-    library: LoadedLibrary | None = None
-    """The NCCL or RCCL that it has loaded; None where its map shows none or may not be read."""
 
     @property
     def cores(self) -> float | None:
@@ -196,7 +193,6 @@ def activity_delta(
 ) -> dict[int, Activity]:
     """What each process did that both readings found; a number that was given anew is left out."""
     found = {}
-    libraries = loaded(tree, second)
     for pid, now in second.items():
         before = first.get(pid)
         if before is None or before.started_ticks != now.started_ticks:
@@ -229,7 +225,6 @@ def activity_delta(
             ),
             program=program(tree, pid),
             variables=variables(tree, pid),
-            library=libraries.get(pid),
         )
     return found
 

@@ -57,7 +57,7 @@ def given_findings(
     yield from _idle(job, readings, labels)
     yield from _spinning(job, activities, labels)
     yield from _growing(job, activities, labels)
-    yield from _libraries(job, activities, labels, followed)
+    yield from _libraries(job, labels, followed)
 
 
 def host_cpus(host: Host | None) -> int | None:
@@ -217,14 +217,11 @@ def _growing(
             )
 
 
-def _libraries(
-    job: Job, activities: Mapping[int, Activity], labels: Mapping[int, str], followed: str | None
-) -> Iterator[Finding]:
+def _libraries(job: Job, labels: Mapping[int, str], followed: str | None) -> Iterator[Finding]:
     """The NCCL that each rank has loaded, where ranks differ and beside the one that predicts."""
     by: dict[tuple[str, str], list[GpuUser]] = {}
     for user in job.processes:
-        activity = activities.get(user.pid)
-        library = activity.library if activity is not None else None
+        library = user.reading.library
         if library is not None:
             version = "one replaced since it was loaded" if library.replaced else library.version
             by.setdefault((version or "of unknown version", library.path), []).append(user)
@@ -239,7 +236,9 @@ def _libraries(
         who = "it has" if len(job.processes) == 1 else "its ranks have"
         more = f" and {len(others)} more files" if others else ""
         known = version[0].isdigit() and followed is not None
-        beside = f"; predictions here follow {followed}" if known and version != followed else ""
+        beside = ""
+        if known and version != followed:
+            beside = f"; what is predicted of it follows that, of the node {followed}"
         yield job_finding(
             "rank-libraries", f"{who} loaded NCCL {version} ({path}{more}){beside}", PROC
         )

@@ -57,6 +57,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         pids = {user.pid for user in self.processes}
         return tuple(user for user in self.processes if user.reading.parent not in pids)
 
+    @property
+    def library(self) -> str | None:
+        """What its processes have loaded, "nccl-2.28.9"; None where not known or not one."""
+        loaded = [user.reading.library for user in self.processes]
+        names = {f"{one.name}-{one.version}" for one in loaded if one is not None and one.version}
+        return names.pop() if len(names) == 1 else None
+
 
 def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
     """All processes that the driver names, with their GPUs; by PID."""

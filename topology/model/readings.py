@@ -9,6 +9,7 @@ import msgspec
 
 from .record import Record, by_address
 from .severity import OpenWord
+from .versions import LoadedLibrary
 
 MANY_GPUS = 64
 
@@ -231,6 +232,8 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     """Name and number of that thread: "pt_autograd_0 (4713)"; None where it is the first one."""
     wait_channel: str | None = None
     """The function of the kernel in which it sleeps uninterruptibly, where the kernel says it."""
+    library: LoadedLibrary | None = None
+    """The NCCL or RCCL that it has loaded; None where its map shows none or may not be read."""
 
 
 class PciReading(Record, frozen=True, kw_only=True):

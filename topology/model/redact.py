@@ -66,6 +66,7 @@ FIELDS = {
     "job": "job",
     "nccl_path": "path",
     "torch_path": "path",
+    "library_path": "path",
 }
 """Fields whose whole value is replaced, and by what kind of stand-in."""
 
@@ -74,7 +75,7 @@ SEARCHED = frozenset({"host", "serial", "uuid", "hive", "mac", "guid", "user", "
 XML_ATTRIBUTES = {"host_hash": "hash", "guid": "hash"}
 """Attributes of a topology XML that identify a machine; both are numbers there."""
 
-LISTS = {"ips": "ip", "arguments": "argument", "programs": "command"}
+LISTS = {"ips": "ip", "arguments": "argument", "programs": "command", "job_names": "job"}
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 """Addresses at which the ranks of a single host meet; every machine has them."""

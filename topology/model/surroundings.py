@@ -2,6 +2,7 @@
 
 from .record import Record
 from .severity import OpenWord
+from .versions import RunningLibrary
 
 _ON, _ROUTED, _UP = "on", "v2", "ACTIVE"
 
@@ -264,6 +265,8 @@ class Software(Record, frozen=True, kw_only=True):
     rccl: str | None = None
     torch: str | None = None
     torch_path: str | None = None
+    running: tuple[RunningLibrary, ...] = ()
+    """What processes on the GPUs have loaded; first the library that most of them have."""
     nccl_plugins: tuple[str, ...] | None = None
     """Network plugins that the loader would find (libnccl-net*.so), by path."""
     confidential_computing: str | None = None

@@ -1,5 +1,6 @@
 """Version numbers that compare, and the collective library of a version."""
 
+import os
 import re
 
 import msgspec
@@ -58,3 +59,29 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     def is_rccl(self) -> bool:
         """Whether it is AMD's library."""
         return self.name == LibraryName.RCCL
+
+
+class LoadedLibrary(msgspec.Struct, frozen=True, kw_only=True, rename={"path": "library_path"}):
+    """The collective library that a process has loaded."""
+
+    path: str
+    """As the process sees it; in a container below its own root."""
+    version: str | None = None
+    """From the file's own text; None where it cannot be read."""
+    replaced: bool = False
+    """The file was replaced or removed since the process loaded it."""
+
+    @property
+    def name(self) -> LibraryName:
+        """Which library it is, by the name of its file."""
+        ours = os.path.basename(self.path).startswith("librccl")
+        return LibraryName.RCCL if ours else LibraryName.NCCL
+
+
+class RunningLibrary(LoadedLibrary, frozen=True, kw_only=True):
+    """A library that processes on the GPUs of a node have loaded."""
+
+    job_names: tuple[str, ...] = ()
+    """The jobs whose ranks have loaded it: "torchrun run-7"."""
+    programs: tuple[str, ...] = ()
+    """Programs that have loaded it and belong to no job that is named."""

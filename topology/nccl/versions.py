@@ -12,7 +12,7 @@ from ..hardware.vendors import AMD
 from ..model.errors import GputopError
 from ..model.machine import Machine
 from ..model.severity import Word
-from ..model.versions import Library, numbers
+from ..model.versions import Library, LibraryName, RunningLibrary, numbers
 from ..toml import tomllib
 from .nodes import LinkKind, PathType
 from .order import leading
@@ -285,12 +285,15 @@ def no_rules(library: Library) -> str:
 
 
 def preferred(machine: Machine) -> tuple[str, str | None]:
-    """The version that fits a node: installed, else by what the node is; and the assumption."""
+    """The version that fits a node: loaded by its jobs, installed, else by what the node is.
+
+    The second value is the assumption to show.
+    """
     software = machine.software
-    xml = machine.nccl_topology
-    version = xml.get("version") if xml is not None else None
-    amd = leading(machine.gpus) is AMD
-    if version == "2" or (amd and version is None):
+    loaded = running_here(machine)
+    if loaded is not None:
+        return f"{loaded.name}-{loaded.version}", None
+    if follows_rccl(machine):
         if software is not None and software.rccl and NAME.fullmatch(f"rccl-{software.rccl}"):
             return f"rccl-{software.rccl}", None
         new = any((gpu.compute_capability or "").startswith("gfx95") for gpu in machine.gpus)
@@ -299,3 +302,17 @@ def preferred(machine: Machine) -> tuple[str, str | None]:
     if software is not None and software.nccl and NAME.fullmatch(software.nccl):
         return f"nccl-{software.nccl}", None
     return DEFAULT, f"NCCL {DEFAULT[5:]}: no installed NCCL was found"
+
+
+def follows_rccl(machine: Machine) -> bool:
+    """Whether jobs on this node use RCCL, not NCCL."""
+    xml = machine.nccl_topology
+    version = xml.get("version") if xml is not None else None
+    return version == "2" or (version is None and leading(machine.gpus) is AMD)
+
+
+def running_here(machine: Machine) -> RunningLibrary | None:
+    """The library of known version that most processes on the GPUs have loaded; None without."""
+    name = LibraryName.RCCL if follows_rccl(machine) else LibraryName.NCCL
+    running = () if machine.software is None else machine.software.running
+    return next((one for one in running if one.version and one.name == name), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, is_not
 
 import msgspec
@@ -12,9 +12,11 @@ from ..hardware.vendor import GPU
 from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
 from ..model.machine import Gpu, GpuPair, Machine, PciDevice, PciKind, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
-from ..model.readings import Readings
+from ..model.readings import ProcessReading, Readings
 from ..model.record import Gap, Record, by_address, gaps_of
 from ..model.snapshot import Measurement, NodeSnapshot, Problem, ProblemKind
+from ..model.surroundings import Software
+from ..model.versions import LoadedLibrary, RunningLibrary
 from .believed import machine_believed, readings_believed
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
@@ -68,14 +70,40 @@ def merge(
     """One snapshot; `machine` is given when it is known not to have changed."""
     crossed = PartialNode(problems=differences(parts), assumptions=in_order(parts))
     parts = named_in(parts)
+    readings = merge_readings(parts)
     return NodeSnapshot(
         gputop=gputop,
         taken_at=taken_at,
         source=source,
-        machine=machine if machine is not None else merge_machine(parts),
-        readings=merge_readings(parts),
+        machine=with_running(
+            machine if machine is not None else merge_machine(parts), readings.processes
+        ),
+        readings=readings,
         **merge_fields([*parts, crossed], OF_SNAPSHOT),
     )
+
+
+def with_running(machine: Machine, processes: Iterable[ProcessReading]) -> Machine:
+    """The machine with the libraries that its processes have loaded, most processes' first."""
+    by: dict[LoadedLibrary, list[ProcessReading]] = {}
+    for process in processes:
+        if process.library is not None:
+            by.setdefault(process.library, []).append(process)
+    running = tuple(
+        RunningLibrary(
+            **msgspec.structs.asdict(library),
+            job_names=tuple(dict.fromkeys(one.job for one in users if one.job)),
+            programs=tuple(
+                dict.fromkeys(one.command or "a program" for one in users if not one.job)
+            ),
+        )
+        for library, users in sorted(by.items(), key=lambda pair: -len(pair[1]))
+    )
+    software = machine.software or Software()
+    if not running or running == software.running:
+        return machine
+    software = msgspec.structs.replace(software, running=running)
+    return msgspec.structs.replace(machine, software=software)
 
 
 def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:

@@ -173,7 +173,8 @@ class LiveFeed:
         self._asking = threading.Lock()
         self._machine_key: tuple[int, ...] = ()
         self._machine_parts: tuple[PartialNode, ...] = ()
-        self._machine = Machine()
+        self._merged = self._machine = Machine()
+        """What the parts say, and the same with the libraries that processes have loaded."""
         self.threads: tuple[SourceThread, ...] = ()
         # Each is asked as soon as it is imported: the libraries of vendors, which come first, take
         # their time meanwhile.
@@ -203,17 +204,21 @@ class LiveFeed:
         key = tuple(id(part) for part in static)
         if key != self._machine_key:
             machine = merge_machine(static)
-            # An equal machine stays the same object, so that nothing is rebuilt for it.
-            if machine != self._machine:
-                self._machine = machine
+            if machine != self._merged:
+                self._merged = machine
             self._machine_key, self._machine_parts = key, static
         snapshot = merge(
             parts,
             taken_at=time.time(),
             source=("live",),
             gputop=self._version,
-            machine=self._machine,
+            machine=self._merged,
         )
+        # An equal machine stays the same object, so that nothing is rebuilt for it.
+        machine = snapshot.machine
+        if machine is not self._machine and machine != self._machine:
+            self._machine = machine
+        snapshot = msgspec.structs.replace(snapshot, machine=self._machine)
         states = tuple(thread.state(now) for thread in self.threads)
         makers = {gpu.vendor for gpu in self._machine.gpus}
         problems = [

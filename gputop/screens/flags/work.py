@@ -20,7 +20,8 @@ from gputop.topology.flags.what_if.changes import LIBRARIES, FlagChanges, of_var
 from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Stopped, Study, versions_to_try
 from gputop.topology.flags.what_if.wording import sections
-from gputop.topology.model.page import Block, Section
+from gputop.topology.model.page import Block, Section, Text
+from gputop.topology.model.units import sentence
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.node import Node
 from gputop.topology.upgrade.text import cost_line, head_lines
@@ -92,10 +93,11 @@ def _of_version(
     other, settings = version_of(changes) or newest, Settings(dict(values))
     found = upgrade(study.snapshot, first, other, settings=settings, figures=False)
     head = head_lines(found, "this node", cost_line(found, study.snapshot, whole=study.of_node))
+    compared = Compared.of(found, head[2:], None, study.snapshot)
     return FlagDetails(
         name=name,
         head=head[:2],
-        flag=tuple(Compared.of(found, head[2:], None, study.snapshot).blocks()),
+        flag=(Text(sentence(study.followed)), *compared.blocks()),
         rows=rows,
         answer=in_one_line(rows),
     )
@@ -201,7 +203,7 @@ class FlagsController:
         else:
             held = process.environment
             values = {variable.name: variable.value for variable in held}
-            self.study = Study(real.snapshot, library=process.rules, values=values)
+            self.study = Study(real.snapshot, own=process.loaded, values=values)
             self._apart.set_now = self.study.set_now
         self.origins = {variable.name: variable.origin for variable in held}
         self.details = None

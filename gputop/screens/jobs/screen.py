@@ -327,12 +327,10 @@ class JobsScreen(ListedView):
         request = JobRequest(report.prediction, row.job.gpus, user.reading.variables, user.pid)
         found = next((known for key, known in self._known if request.same(key)), None)
         if found is None:
-            self._ask(request, report.snapshot, row.job.gpus, user)
+            self._ask(request, report.snapshot, row.job, user)
         return found
 
-    def _ask(
-        self, request: JobRequest, snapshot: NodeSnapshot, gpus: tuple[str, ...], user: GpuUser
-    ) -> None:
+    def _ask(self, request: JobRequest, snapshot: NodeSnapshot, job: Job, user: GpuUser) -> None:
         if request.same(self._request):
             return
         self._request = request
@@ -342,7 +340,9 @@ class JobsScreen(ListedView):
             time.sleep(PAUSE_SECONDS)
             details = None
             if not worker.is_cancelled:
-                details = work_out(snapshot, gpus, user, lambda: worker.is_cancelled)
+                details = work_out(
+                    snapshot, job.gpus, user, lambda: worker.is_cancelled, job.library
+                )
             if details is not None and not worker.is_cancelled:
                 self.post_message(self.Answered(request, details))
 

@@ -62,8 +62,12 @@ def work_out(
     gpus: Sequence[str],
     user: GpuUser,
     overtaken: Callable[[], bool] = lambda: False,
+    library: str | None = None,
 ) -> VariableDetails | None:
-    """Explain each variable on the GPUs of the job; None when a newer request overtook this one."""
+    """Explain each variable on the GPUs of the job; None when a newer request overtook this one.
+
+    `library`: what the job has loaded, whose rules hold for it.
+    """
     values = dict(user.reading.variables or ())
     rank = user.reading.rank
     whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"
@@ -73,15 +77,16 @@ def work_out(
     here = {gpu.address for gpu in snapshot.machine.gpus}
     chosen = [address for address in gpus if address in here]
     decided = {name: value for name, value in values.items() if VISIBLE not in name}
-    study = Study(snapshot, gpus=chosen or None, values=decided).stop_when(overtaken)
+    study = Study(snapshot, library=library, gpus=chosen or None, values=decided)
+    study = study.stop_when(overtaken)
     try:
         entries = overview(study, dict.fromkeys(values, ORIGIN)) if decided else ()
-        library = study.whose()
+        rules = study.whose()
     except Stopped:
         return None
-    seen = (_plain(name, values[name], library) for name in sorted(values) if name not in decided)
+    seen = (_plain(name, values[name], rules) for name in sorted(values) if name not in decided)
     entries = (*entries, *seen)
-    return VariableDetails(entries=entries, rules=f"{library.name}-{library.version}", whose=whose)
+    return VariableDetails(entries=entries, rules=f"{rules.name}-{rules.version}", whose=whose)
 
 
 def _plain(name: str, value: str, library: Library) -> SetVariable:

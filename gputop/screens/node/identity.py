@@ -12,6 +12,7 @@ from gputop.topology.hardware.strangers import remarks
 from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.model.snapshot import ProblemKind
 from gputop.topology.model.units import UNKNOWN, size, text, whole
+from gputop.topology.model.versions import LibraryName
 from gputop.widgets.gpu_cells import model
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gputop.topology.explain.absence_reason import Reason
     from gputop.topology.model.machine import Gpu, Machine
     from gputop.topology.model.snapshot import NodeSnapshot
-    from gputop.topology.model.surroundings import Host
+    from gputop.topology.model.surroundings import Host, Software
 
 _DOT = (" · ", "muted")
 
@@ -97,10 +98,17 @@ def _versions(machine: Machine) -> list[Line]:
         ("driver", software.nvidia_driver or software.amd_driver),
         ("CUDA", software.cuda_driver),
         ("ROCm", software.rocm),
-        ("NCCL", software.nccl),
-        ("RCCL", software.rccl),
+        ("NCCL", _with_loaded(software, software.nccl, LibraryName.NCCL)),
+        ("RCCL", _with_loaded(software, software.rccl, LibraryName.RCCL)),
     )
     return [((f"{name} ", "muted"), (clean(value, 40), "")) for name, value in found if value]
+
+
+def _with_loaded(software: Software, installed: str | None, name: LibraryName) -> str | None:
+    """The version that is installed, and those that jobs have loaded where they are others."""
+    others = [one.version for one in software.running if one.name == name and one.version]
+    loaded = [f"{version} loaded" for version in dict.fromkeys(others) if version != installed]
+    return ", ".join([*([installed] if installed else []), *loaded]) or None
 
 
 def _host(host: Host) -> list[Line]:

@@ -46,7 +46,7 @@ def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "libcuda.so.1 550.54.15, libamdhip64.so not found" in out
     assert "2.8.0+cu128, CUDA 12.8, Python 3.12.1" in out
     assert "2.28.9 (" in out
-    assert ", CONDA_PREFIX\n" in out, "the one that probes load"
+    assert ", CONDA_PREFIX; predictions follow NCCL " in out, "the one that probes load"
     assert "no permission: /dev/nvidia0\n" in out
     assert "ada" not in out
     assert "rack7node3" not in out
@@ -62,6 +62,8 @@ def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["pythons"][0]["torch"] == "2.8.0+cu128"
     assert document["probed_nccl"]["how_found"] == "CONDA_PREFIX"
     assert document["answers"]["gpus"]
+    assert document["followed"].startswith("predictions follow NCCL ")
+    assert document["answers"]["nccl"].endswith(f"; {document['followed']}")
 
 
 def test_one_python_is_no_list(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gputop.screens.pairs.answer import answer_lines
-from gputop.topology.explain.prediction import installed
+from gputop.topology.explain.prediction import library_line
 from gputop.topology.flags.what_if.remedy import remedy
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.surroundings import Software
@@ -239,8 +239,12 @@ def test_the_library_of_this_machine_is_named_of_a_live_node_alone() -> None:
     software = Software(nccl="2.30.7", nccl_path="/s/libnccl.so.2", torch="2.13.0")
     machine = msgspec.structs.replace(node.machine, software=software)
     live = msgspec.structs.replace(node, machine=machine, source=("live",))
-    assert installed(live).startswith("here: NCCL 2.30.7 of /s/libnccl.so.2, beside torch 2.13.0;")
-    assert installed(msgspec.structs.replace(live, source=("demo",))) == ""
+    said = (
+        "Predictions follow NCCL 2.30.7, the one of this system (/s/libnccl.so.2); `gputop doctor`"
+    )
+    assert library_line(live).startswith(said)
+    assert library_line(msgspec.structs.replace(live, source=("demo",))) == ""
+    assert library_line(live, "2.21.5") == ""
 
 
 def test_of_nics_at_one_distance_the_one_that_is_taken_is_named() -> None:

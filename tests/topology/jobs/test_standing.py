@@ -22,8 +22,8 @@ from gputop.topology.jobs.standing import JobState, KnownBy, RankState, RankTrou
 from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.versions import LoadedLibrary
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.sources.linux.nccl_files import LoadedLibrary
 from tests.topology.jobs.flight.test_compare import dumped, entry
 from tests.topology.jobs.ras.service import document, missing, rank
 
@@ -273,7 +273,8 @@ def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_o
         (("2.28.9",) * 6, "its ranks have loaded NCCL 2.28.9 (/w/libnccl.so.2)", "notice"),
         (
             ("2.30.7",) * 6,
-            "its ranks have loaded NCCL 2.30.7 (/w/libnccl.so.2); predictions here follow 2.28.9",
+            "its ranks have loaded NCCL 2.30.7 (/w/libnccl.so.2); what is predicted of it follows "
+            "that, of the node 2.28.9",
             "notice",
         ),
         ((None,) * 6, "its ranks have loaded NCCL of unknown version (/w/libnccl.so.2)", "notice"),
@@ -287,11 +288,12 @@ def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_o
 def test_the_library_that_ranks_have_loaded(
     snapshot: NodeSnapshot, versions: tuple[str | None, ...], text: str, weight: str
 ) -> None:
-    found = {
-        pid: replace(activity, library=LoadedLibrary(path="/w/libnccl.so.2", version=version))
-        for (pid, activity), version in zip(activities().items(), versions, strict=True)
-    }
-    (fact,) = (f for f in told(snapshot, found, ()).findings if " loaded " in f.title)
+    processes = tuple(
+        replace(process, library=LoadedLibrary(path="/w/libnccl.so.2", version=version))
+        for process, version in zip(snapshot.readings.processes, versions, strict=True)
+    )
+    here = replace(snapshot, readings=replace(snapshot.readings, processes=processes))
+    (fact,) = (f for f in told(here, activities(), ()).findings if " loaded " in f.title)
     assert fact.title.startswith(text)
     assert (fact.severity, fact.sources) == (weight, ("/proc",))
 

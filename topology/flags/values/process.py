@@ -17,8 +17,10 @@ import msgspec
 from ...model.errors import GputopError
 from ...model.snapshot import EnvironmentVariable
 from ...model.variable_names import listed
-from ...model.versions import Library, LibraryName
+from ...model.versions import Library, LibraryName, RunningLibrary
+from ...sources.files.tree import FolderTree
 from ...sources.linux.configuration_files import DEFAULT, ConfFile, merged, paths, read_file
+from ...sources.linux.nccl_files import version_inside
 
 PROC = Path("/proc")
 LIMIT_BYTES = 4 * 2**20
@@ -56,16 +58,20 @@ class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the loaded NCCL or RCCL; None when there is none or it cannot be read."""
     library_name: LibraryName | None = None
     library_version: str | None = None
-    """The version in the file's name; None when there is none (libnccl.so.2)."""
+    """The version in the file's name, else in its own text; None where neither says it."""
     torch: str | None = None
     """Path of the loaded torch library."""
     notes: tuple[str, ...] = ()
     """What could not be read and what to keep in mind, a sentence each."""
 
     @property
-    def rules(self) -> str | None:
-        """The version whose rules hold, "nccl-2.28.9"; None when the library does not say."""
-        return f"{self.library_name}-{self.library_version}" if self.library_version else None
+    def loaded(self) -> RunningLibrary | None:
+        """The library whose rules hold; None where it does not say its version."""
+        if not (self.library and self.library_version):
+            return None
+        return RunningLibrary(
+            path=self.library, version=self.library_version, programs=(f"process {self.pid}",)
+        )
 
 
 def read(pid: int, proc: Path = PROC) -> ProcessFlags:
@@ -75,10 +81,9 @@ def read(pid: int, proc: Path = PROC) -> ProcessFlags:
     notes = [AT_START]
     loaded, torch = _loaded(folder, notes)
     found = LIBRARY.search(loaded) if loaded else None
-    version = VERSION.search(loaded) if loaded else None
+    version = _version(folder, loaded) if loaded else None
     library = Library(
-        name=LibraryName(found[1] if found else "nccl"),
-        version=version[1] if version else DEFAULT.version,
+        name=LibraryName(found[1] if found else "nccl"), version=version or DEFAULT.version
     )
     home = environment.get("HOME")
     files = _files(folder, environment, home, library, notes)
@@ -93,7 +98,7 @@ def read(pid: int, proc: Path = PROC) -> ProcessFlags:
         ),
         library=loaded,
         library_name=library.name if found else None,
-        library_version=version[1] if version else None,
+        library_version=version,
         torch=torch,
         notes=(*notes, *(_storable(note) for note in odd)),
     )
@@ -201,6 +206,13 @@ def _loaded(folder: Path, notes: list[str]) -> tuple[str | None, str | None]:
             "no NCCL library of its own is in its memory: not loaded yet, or linked into another"
         )
     return library, torch
+
+
+def _version(folder: Path, library: str) -> str | None:
+    named = VERSION.search(library)
+    if named is not None:
+        return named[1]
+    return version_inside(FolderTree(folder / "root"), library.lstrip("/"))
 
 
 def _owner(folder: Path) -> str | None:

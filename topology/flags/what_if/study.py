@@ -9,9 +9,10 @@ from copy import copy
 
 from ...model.errors import GputopError
 from ...model.snapshot import NodeSnapshot
-from ...model.versions import Library, LibraryName, numbers
+from ...model.versions import Library, LibraryName, RunningLibrary, numbers
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.decide.prediction_cache import PredictionCache
+from ...nccl.followed import followed
 from ...nccl.prediction import NO_NVLS, Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import asked_for, preferred, version_for, versions
@@ -42,10 +43,15 @@ class Study:
         nodes: int = 1,
         values: Mapping[str, str] | None = None,
         made: Prediction | None = None,
+        own: RunningLibrary | None = None,
     ) -> None:
-        """`made`: the prediction for the node as it is set up, where it exists already."""
+        """`made`: the prediction for the node as it is set up, where it exists already.
+
+        `own`: what the process that is asked about has loaded.
+        """
         self.snapshot = snapshot
-        self.library = library
+        self._asked, self._own = library, own
+        self.library = library or (f"{own.name}-{own.version}" if own is not None else None)
         self.gpus = gpus
         self.nodes = nodes
         self.values = dict(Settings.of(snapshot).values if values is None else values)
@@ -63,6 +69,11 @@ class Study:
         """What changes start from: the variables, and the version of the library."""
         library = self.whose()
         return {**self.values, library.name.upper(): library.version}
+
+    @property
+    def followed(self) -> str:
+        """Which library its predictions follow, and why, in one sentence."""
+        return followed(self.snapshot.machine, self._asked, self._own)
 
     @property
     def of_node(self) -> bool:

@@ -35,14 +35,19 @@ def speed_findings(inspected: Inspected, snapshot: NodeSnapshot, job: Job) -> It
         return
     variables = _variables(job)
     try:
-        own = predict_with_flags(snapshot, Settings(variables), gpus=job.gpus)
-        bare = predict_with_flags(snapshot, Settings({}), gpus=job.gpus) if variables else own
+        own = _predicted(snapshot, variables, job)
+        bare = _predicted(snapshot, {}, job) if variables else own
     except (NoGpusError, UnknownVersionError):
         return
     for kind in kinds[:MOST_KINDS]:
         expected, free = predicted_gbs(own, kind), predicted_gbs(bare, kind)
         if expected is not None and kind.bus_gbs is not None:
             yield _finding(kind, expected, free, sorted(own.environment))
+
+
+def _predicted(snapshot: NodeSnapshot, variables: Mapping[str, str], job: Job) -> Prediction:
+    """What the library that the job has loaded does on its GPUs."""
+    return predict_with_flags(snapshot, Settings(variables), library=job.library, gpus=job.gpus)
 
 
 def _finding(

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
 
-import msgspec
-
+from ...model.versions import LoadedLibrary
 from ..files.tree import Tree, Unreadable, clean
 
 LIMIT_MAPS = 16 * 2**20
@@ -19,20 +17,14 @@ LIMIT_SECTION = 8 * 2**20
 LIMIT_READ = 32 * 2**20
 """Bytes of all sections of one file."""
 LIMIT_SECTIONS = 256
+LIMIT_VERSIONS = 64
 _CODE_OR_DATA, _ALLOCATED, _WRITABLE_OR_CODE = 1, 2, 1 | 4
 _VERSION = re.compile(rb"[NR]CCL version (\d{1,3}(?:\.\d{1,4}){1,3})(?=[+ \0])")
 _MAPPED = re.compile(rb" (/[^\n]{0,4000}/lib[nr]ccl\.so[.\d]{0,30})( \(deleted\))?$", re.MULTILINE)
 
 
-class LoadedLibrary(msgspec.Struct, frozen=True, kw_only=True):
-    """The library that a process has loaded."""
-
-    path: str
-    """As the process sees it; in a container below its own root."""
-    version: str | None = None
-    """From the file's own text; None where it cannot be read."""
-    replaced: bool = False
-    """The file was replaced or removed since the process loaded it."""
+VersionsRead = dict[tuple[str, int | None], str | None]
+"""What files named themselves, by path and size: the ranks of a job load the same one."""
 
 
 def version_inside(tree: Tree, path: str) -> str | None:
@@ -46,25 +38,28 @@ def version_inside(tree: Tree, path: str) -> str | None:
         return None
 
 
-def loaded(tree: Tree, pids: Iterable[int]) -> dict[int, LoadedLibrary]:
-    """The library of each process that has one and whose map may be read (/proc/PID/maps)."""
-    found: dict[int, LoadedLibrary] = {}
-    read: dict[tuple[str, int | None], str | None] = {}
-    for pid in pids:
-        data = tree.octets(f"proc/{pid}/maps", 0, LIMIT_MAPS)
-        match = None if isinstance(data, Unreadable) else _MAPPED.search(data)
-        if match is None:
-            continue
-        path, replaced = clean(match[1]), match[2] is not None
-        # Through the root of the process, which is another one in a container.
-        place = f"proc/{pid}/root{path}"
-        same = path, tree.size(place)
-        if not replaced and same not in read:
-            read[same] = version_inside(tree, place)
-        found[pid] = LoadedLibrary(
-            path=path, version=None if replaced else read[same], replaced=replaced
-        )
-    return found
+def loaded_by(tree: Tree, pid: int, read: VersionsRead) -> LoadedLibrary | Unreadable | None:
+    """The library of one process by its map, or why that is not readable; None where it has none.
+
+    `read`: versions that are known already, and takes new ones.
+    """
+    data = tree.octets(f"proc/{pid}/maps", 0, LIMIT_MAPS)
+    if isinstance(data, Unreadable):
+        return data
+    match = _MAPPED.search(data)
+    if match is None:
+        return None
+    path, replaced = clean(match[1]), match[2] is not None
+    if replaced:
+        return LoadedLibrary(path=path, replaced=True)
+    # Through the root of the process, which is another one in a container.
+    place = f"proc/{pid}/root{path}"
+    same = path, tree.size(place)
+    if same not in read:
+        if len(read) >= LIMIT_VERSIONS:
+            read.clear()
+        read[same] = version_inside(tree, place)
+    return LoadedLibrary(path=path, version=read[same])
 
 
 def _version(tree: Tree, path: str) -> str | None:

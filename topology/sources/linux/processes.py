@@ -4,25 +4,31 @@ The GPU driver knows the PIDs; whoever holds the reader sets `reader.pids`. The 
 {"processes": {"1234": {"user", "command", "affinity": [cpu], "started_at": seconds since the
 epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, "asleep": seconds,
 "wchan" and "asleep_thread" of an uninterruptible sleep, "memory_before": [[seconds ago, bytes]],
-and what linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that
-nobody asked for is missing.
+"library": {"path", "version", "replaced"} of the NCCL or RCCL that it has loaded, and what
+linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that nobody asked
+for is missing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...model.cpulist import written
 from ...model.part import PartialNode, Raw
 from ...model.readings import ProcessReading
 from ...model.record import Gap
 from ...model.source import Source
+from ...model.versions import LoadedLibrary
 from ..files.answers import FileAnswers, items_of, part, whole, words
-from ..files.tree import clean, live_tree
+from ..files.tree import Tree, Unreadable, clean, live_tree
+from .nccl_files import VersionsRead, loaded_by
 from .process_facts import ZOMBIE_LETTERS, facts
 from .process_files import lasting, moving, state
 from .sleeps import SleepWatch
@@ -56,6 +62,7 @@ class ProcessesReader:
         self._openers: dict[int, float] = {}
         self._lasting: dict[int, tuple[int, tuple[Raw, Raw], dict[str, Raw]]] = {}
         """By PID: remaining reads, start time and command, and what /proc said."""
+        self._versions: VersionsRead = {}
         self._clock = clock
         self._sleeps = SleepWatch(live_tree(), clock, sleep)
         self._marks: dict[int, tuple[Raw, list[tuple[float, int]]]] = {}
@@ -103,9 +110,25 @@ class ProcessesReader:
     def _read(self, pid: int, same: tuple[Raw, Raw]) -> dict[str, Raw]:
         left, whose, found = self._lasting.get(pid, (0, None, {}))
         if left <= 0 or whose != same:
-            left, found = KEPT_READS, lasting(live_tree(), pid)
+            # A library stays loaded: its map, of thousands of lines, is read until it shows one.
+            known = found.get("library") if whose == same else None
+            found = lasting(live_tree(), pid)
+            found["library"] = (
+                known
+                if isinstance(known, dict) and "path" in known
+                else loaded_library(live_tree(), pid, self._versions)
+            )
+            left = KEPT_READS
         self._lasting[pid] = (left - 1, same, found)
         return moving(live_tree(), pid) | found
+
+
+def loaded_library(tree: Tree, pid: int, read: VersionsRead) -> Raw:
+    """The answer about the library that a process has loaded; None where it has none."""
+    found = loaded_by(tree, pid, read)
+    if isinstance(found, Unreadable):
+        return {"error": found.why}
+    return None if found is None else msgspec.structs.asdict(found)
 
 
 def describe(
@@ -207,6 +230,7 @@ def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:
         started_at=_figure(fields, "started_at"),
         memory_bytes=_bytes(fields, "memory_bytes"),
         memory_before=_earlier(entry.get("memory_before")),
+        library=_library(entry.get("library"), fields),
         **facts(entry, fields),  # type: ignore[arg-type]
         gaps=fields.gaps,
     )
@@ -221,6 +245,21 @@ def _earlier(raw: Raw) -> tuple[tuple[float, int], ...]:
             if isinstance(ago, int | float) and 0 < ago < 1e9 and isinstance(held, int):
                 found.append((float(ago), max(held, 0)))
     return tuple(found)
+
+
+def _library(raw: Raw, fields: FileAnswers) -> LoadedLibrary | None:
+    if not isinstance(raw, dict):
+        return None
+    path, version = raw.get("path"), raw.get("version")
+    if isinstance(path, str) and path:
+        known = isinstance(version, str) and re.fullmatch(r"\d{1,3}(\.\d{1,4}){1,3}", version)
+        return LoadedLibrary(
+            path=clean(path[:LIMIT_CHARACTERS]),
+            version=version if known else None,
+            replaced=raw.get("replaced") is True,
+        )
+    fields.text("library", "library")
+    return None
 
 
 def _figure(fields: FileAnswers, key: str) -> float | None:

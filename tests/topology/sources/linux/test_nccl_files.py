@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.sources.files.tree import FolderTree
-from gputop.topology.sources.linux.nccl_files import LoadedLibrary, loaded, version_inside
+from gputop.topology.model.versions import LoadedLibrary
+from gputop.topology.sources.files.tree import FolderTree, Unreadable
+from gputop.topology.sources.linux.nccl_files import VersionsRead, loaded_by, version_inside
 from tests.support.nccl.shared_object import CODE, library
 
 
@@ -60,8 +61,16 @@ def test_each_process_shows_what_it_loaded(tmp_path: Path) -> None:
     inner = tmp_path / "proc" / "1" / "root" / wheel[1:]
     inner.parent.mkdir(parents=True)
     inner.write_bytes(library(b"NCCL version 2.30.7+cuda13.3"))
-    assert loaded(FolderTree(tmp_path), [1, 2, 3, 4, 5]) == {
-        1: LoadedLibrary(path=wheel, version="2.30.7"),
-        2: LoadedLibrary(path=wheel, replaced=True),
-        3: LoadedLibrary(path="/usr/lib/libnccl.so.2.19.3"),
+    tree = FolderTree(tmp_path)
+    read: VersionsRead = {}
+    assert [loaded_by(tree, pid, read) for pid in (1, 2, 3, 4)] == [
+        LoadedLibrary(path=wheel, version="2.30.7"),
+        LoadedLibrary(path=wheel, replaced=True),
+        LoadedLibrary(path="/usr/lib/libnccl.so.2.19.3"),
+        None,
+    ]
+    assert isinstance(loaded_by(tree, 5, read), Unreadable)
+    assert read == {
+        (wheel, inner.stat().st_size): "2.30.7",
+        ("/usr/lib/libnccl.so.2.19.3", None): None,
     }
