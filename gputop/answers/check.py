@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import click
 import msgspec
 
+from gputop.answers.check_output import put_out
 from gputop.answers.question import (
     FORCE,
     PYTHON,
@@ -28,8 +30,6 @@ from gputop.checking.policy import Site, site
 from gputop.checking.runs import all_rules, judged
 from gputop.exits import CANNOT_TELL, INTERRUPTED, OWN_ERROR, USAGE, Exit
 from gputop.printing.verdicts import checks_done, compared
-from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, Lack
@@ -80,9 +80,15 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
             "--quick does not measure: leave out --force and --python",
         ),
         Clash(
-            ("--redact", "--snapshot"),
+            ("--snapshot",),
             ("--json", "--output"),
-            "--redact and --snapshot are about the JSON: add --json or -o",
+            "--snapshot is about the JSON: add --json or -o",
+            needed=True,
+        ),
+        Clash(
+            ("--redact",),
+            ("--json", "--output", "--html", "--markdown"),
+            "--redact is about files and JSON: add --json, -o, --html or --markdown",
             needed=True,
         ),
     )
@@ -153,6 +159,19 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         str | None,
         Option("--junit", "Also write a JUnit file, one test case per check.", "FILE", "files"),
     ] = None
+    html: Annotated[
+        str | None,
+        Option(
+            "--html",
+            "Also write a page for a browser: verdict, proof, what to do, the map.",
+            "FILE",
+            "files",
+        ),
+    ] = None
+    markdown: Annotated[
+        str | None,
+        Option("--markdown", "Also write the same as a ticket in Markdown.", "FILE", "files"),
+    ] = None
     output: Annotated[
         str | None,
         Option(
@@ -168,7 +187,11 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         False
     )
     redact: Annotated[
-        bool, Option("--redact", "Replace names in the JSON, the same way in all files of a fleet.")
+        bool,
+        Option(
+            "--redact",
+            "Replace names in the JSON and the reports, the same way in all files of a fleet.",
+        ),
     ] = False
     deadline: Annotated[
         float | None,
@@ -454,43 +477,7 @@ def _work(asked: CheckRequest, decided: Site, until: float | None, line: Relay |
 
 
 def _put_out(asked: CheckRequest, found: CheckAnswer, line: Relay | None) -> None:
-    """Print the answer, or write its file and print one line."""
-    if asked.output is None and not asked.redact:
-        QUESTION.show(found, as_json=asked.as_json)
-        if found.exit_code and not asked.verbose and not asked.as_json:
-            warn("--verbose shows evidence, impact and what to do")
-        return
-    for sentence_ in found.remarks:
-        warn(sentence_)
-    document = found.document()
-    host = found.fleet.host if found.fleet is not None else ""
-    if asked.redact:
-        from gputop.checking.redacting import redacted_document
-
-        document, host = redacted_document(document, found.snapshot, host)
-    if asked.output is None:
-        print_json(document)
-        return
-    from gputop.checking.file import packed, write
-
-    path, host = _file_of(asked, found, host)
-    text = packed(document, path)
-    if line is not None:
-        line.hand_over(f"{path}\n{text}")
-    else:
-        write(path, text)
-    if not asked.as_json:
-        click.echo(clean(f"{host}: {found.verdict_line}", 4000))
-
-
-def _file_of(asked: CheckRequest, found: CheckAnswer, host: str) -> tuple[Path, str]:
-    """The path of -o and the name of the node in it."""
-    from gputop.checking.file import origin, target
-
-    here = origin()
-    of = msgspec.structs.replace(here, host=host or here.host)
-    boot_id = found.fleet.boot_id if found.fleet is not None and not asked.recorded else None
-    return target(str(asked.output), of, boot_id), of.host
+    put_out(asked, found, line, partial(QUESTION.show, as_json=asked.as_json))
 
 
 QUESTION = Question(

@@ -40,6 +40,7 @@ FOREIGN = {
     "nvml.json": "a kind of recording",
     "qx-vrnvl72.xml": "lies in the repository that a recording is from",
     "topo.xml": "a reader writes it",
+    "ticket.md": "a reader writes it",
 }
 """Words that look like files of the repository and are none, each with the reason."""
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -52,7 +52,7 @@ def write(node: Node) -> Written:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
         f'width="{wide:.0f}" height="{high:.0f}">',
         f'<rect width="100%" height="100%" fill="{PAPER}"/>',
-        f'<g font-family="{FONTS}" font-size="{SIZE}" style="white-space:pre">',
+        f'<g font-family="{FONTS}" font-size="{SIZE}">',
         *_heading(node),
         *_drawn(drawing),
         "</g>",

@@ -8,7 +8,7 @@ import hmac
 import ipaddress
 import re
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -96,6 +96,8 @@ SYSTEM_PATHS = (
 )
 """Paths that every machine has; they do not say whose machine it is."""
 
+T = TypeVar("T")
+
 
 class Redactor:
     """Gives stand-ins, always the same one for the same value."""
@@ -154,6 +156,10 @@ class Redactor:
             if len(self._texts) < MOST_TEXTS:
                 self._texts[value] = redacted
         return redacted
+
+    def copy(self, value: Any, kind: type[T]) -> T:
+        """The same record or tuple of records of that kind, with stand-ins."""
+        return msgspec.convert(replaced(msgspec.to_builtins(value), self), kind)
 
     def _text(self, value: str) -> str:
         words = {"", *WORD.findall(value)}

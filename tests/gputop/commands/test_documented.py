@@ -76,7 +76,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     leaves = make_fleet(folder / "cluster")
     found |= dict.fromkeys(CLUSTER, str(folder / "cluster"))
     found["topology.conf"] = str(leaves)
-    for name in ("check.xml", "round-1.sh", "pairs"):
+    for name in ("check.xml", "report.html", "ticket.md", "round-1.sh", "pairs"):
         found[name] = str(folder / name)
     return found
 

@@ -1,0 +1,79 @@
+"""Puts out the answer of a check: printed, as a file of JSON, as reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gputop.answers.check import CheckAnswer, CheckRequest
+    from gputop.checking.deadline import Relay
+
+
+def put_out(
+    asked: CheckRequest,
+    found: CheckAnswer,
+    line: Relay | None,
+    show: Callable[[CheckAnswer], None],
+) -> None:
+    """Write the reports; print the answer by `show`, or write its file and print one line."""
+    if asked.html is not None or asked.markdown is not None:
+        _report(asked, found)
+    if asked.output is None and not asked.redact:
+        show(found)
+        if found.exit_code and not asked.verbose and not asked.as_json:
+            warn("--verbose shows evidence, impact and what to do")
+        return
+    for sentence_ in found.remarks:
+        warn(sentence_)
+    document = found.document()
+    host = found.fleet.host if found.fleet is not None else ""
+    if asked.redact:
+        from gputop.checking.redacting import redacted_document
+
+        document, host = redacted_document(document, found.snapshot, host)
+    if asked.output is None and asked.as_json:
+        print_json(document)
+    if asked.output is None and not asked.as_json:
+        click.echo(clean(found.verdict_line, 4000))
+    if asked.output is None:
+        return
+    from gputop.checking.file import packed, write
+
+    path, host = _file_of(asked, found, host)
+    text = packed(document, path)
+    if line is not None:
+        line.hand_over(f"{path}\n{text}")
+    else:
+        write(path, text)
+    if not asked.as_json:
+        click.echo(clean(f"{host}: {found.verdict_line}", 4000))
+
+
+def _report(asked: CheckRequest, found: CheckAnswer) -> None:
+    from gputop.answers.check_report import write_reports
+
+    redactor = None
+    if asked.redact:
+        from gputop.checking.redacting import redactor_of
+
+        redactor = redactor_of(found.snapshot)
+    write_reports(found, asked, redactor)
+
+
+def _file_of(asked: CheckRequest, found: CheckAnswer, host: str) -> tuple[Path, str]:
+    """The path of -o and the name of the node in it."""
+    from gputop.checking.file import origin, target
+
+    here = origin()
+    of = msgspec.structs.replace(here, host=host or here.host)
+    boot_id = found.fleet.boot_id if found.fleet is not None and not asked.recorded else None
+    return target(str(asked.output), of, boot_id), of.host
