@@ -11,6 +11,8 @@ QUESTIONS = {
     "jobs": "Say what runs on the GPUs and who waits for whom.",
     "log": "Explain a debug log of NCCL or RCCL.",
     "probe": "Measure GPUs and their links.",
+    "rules": "List what is checked.",
+    "rule": "Say of one rule what it does, why, and what proves it.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

@@ -40,6 +40,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop probe p2p --gpus 0-3", "one probe on four GPUs"),
         ("gputop probe --demo sick-h100-8", "what it looks like: simulated, no GPU is needed"),
     ),
+    "rules": (("gputop rules", "what is checked, and how bad it can be"),),
+    "rule": (
+        ("gputop rule pcie-width", "why it matters, what proves it, an example"),
+        ("gputop rule pcie-width --json", "the same for a program"),
+    ),
     "doctor": (("gputop doctor", "what gputop found here, for a bug report"),),
     "topo": (
         ("gputop topo", "the matrix, as nvidia-smi topo -m prints it"),

@@ -40,6 +40,8 @@ NOT_RUN = {
     "fleet plan --format": "goes on with a folder that the text has named",
 }
 """Commands that are parsed alone: what begins or ends so."""
+WITHOUT_NODE = ("completion", "doctor", "fleet", "rules", "rule", "about")
+"""Commands that take no --demo, or one without a name."""
 CLUSTER = ("results", "results/", "checks", "DIR", "$DIR", "earlier")
 """Folders that many nodes have written into."""
 _FENCED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -118,7 +120,7 @@ def test_a_documented_command_works(command: str, files: dict[str, str]) -> None
     if parsed == "check" and "-o" in words:
         return  # writes a file for each node, which stays
     if not {"--demo", "--from", "--list", "--pid"} & set(words):
-        words += ["--demo", DEMO] if words[0] not in ("completion", "doctor", "fleet") else []
+        words += ["--demo", DEMO] if words[0] not in WITHOUT_NODE else []
     done = gputop_here(*words)
     assert done.returncode not in (USAGE, OWN_ERROR), done.stderr
     assert done.stdout or "-o" in words or "no round is left to run" in done.stderr

@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import FAILED, LACKING, NOTHING, Diagnosis, diagnose, load
+from gputop.topology.diagnosis.examples import examples
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.finding import Finding
@@ -40,7 +41,18 @@ def test_a_sick_machine_gives_exactly_what_is_wrong_with_it(
     assert VERDICT_EXITS[found.verdict] == case.exit
     check_findings(found)
     new = [finding for finding in found.findings if finding.id in case.expect]
+    check_examples(case, new)
     assert whole(new, without=("disproof", "sources")) == snapshot
+
+
+def check_examples(case: SickCase, new: Iterable[Finding]) -> None:
+    """The examples of `gputop rule` are current: `python -m tests.support.rule_examples`."""
+    told = {(finding.id, finding.title, finding.impact) for finding in new}
+    for finding in new:
+        example = examples()[finding.id]
+        assert finding.severity in example.severities
+        if example.machine == case.title:
+            assert (finding.id, example.title, example.consequence) in told
 
 
 @pytest.mark.parametrize("name", HEALTHY)
