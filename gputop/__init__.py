@@ -12,3 +12,19 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 if not os.path.isdir(os.path.join(_HERE, "topology")):
     # A checkout: probes/, themes/ and topology/ lie beside this folder, as pyproject.toml says.
     __path__.append(os.path.dirname(_HERE))
+
+_LIBRARY = ("GputopError", "NodeAnswers", "as_json", "demo", "load", "read", "read_text")
+"""What gputop is as a library: names of library.py, which is imported with the first of them."""
+__all__ = ["__version__", *_LIBRARY]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LIBRARY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.library"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LIBRARY})

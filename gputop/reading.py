@@ -17,6 +17,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
     from gputop.topology.model.part import PartialNode
+    from gputop.topology.recorded.load import LoadedSnapshot
     from gputop.topology.sources.live import LiveFeed
 
 SETTLE_SECONDS = 10.0
@@ -71,12 +72,13 @@ def read_snapshot(
     check_sources(sources, demo)
     if sources:
         return load_snapshot(sources)
-    from gputop.topology.recorded import feeds
+    if demo:
+        from gputop.topology.recorded import feeds
+
+        return _doubted(feeds.DemoFeed(demo, version=__version__).at(0), demo)
     from gputop.topology.sources import WIRING, load
     from gputop.topology.sources import live as watch
 
-    if demo:
-        return _doubted(feeds.DemoFeed(demo, version=__version__).at(0), demo)
     asked = map(load, WIRING) if wiring else None
     feed = watch.LiveFeed(asked, version=__version__, with_args=with_args, thorough=True)
     return settle(feed, seconds)
@@ -112,6 +114,16 @@ def _read_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
     return part_of_log(data, name, alone)
 
 
+def load_files(sources: tuple[str, ...], stdin: bytes = b"") -> LoadedSnapshot:
+    """Read files; the answer names those that are skipped. "-" is `stdin`. Raises Exit."""
+    from gputop.topology.recorded import load
+
+    try:
+        return load.load(sources, version=__version__, stdin=stdin, logs=_read_log)
+    except load.LoadError as error:
+        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+
+
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     """Read files; those that are skipped are named on stderr."""
     from gputop.topology.recorded import load
@@ -122,10 +134,7 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     if sources.count(load.STDIN) > 1:
         raise Exit("--from: stdin can be read once only", USAGE)
     text = sys.stdin.buffer.read(load.MOST_BYTES + 1) if load.STDIN in sources else b""
-    try:
-        loaded = load.load(sources, version=__version__, stdin=text, logs=_read_log)
-    except load.LoadError as error:
-        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+    loaded = load_files(sources, text)
     by_reason: dict[str, list[str]] = {}
     for name, why in loaded.skipped:
         by_reason.setdefault(why, []).append(clean(name, 80))

@@ -349,6 +349,7 @@ def _examine(
         asked.demo,
         asked.since,
         until,
+        given=asked.given,
         gpus=asked.gpus,
         # A demo is not a node of the site.
         expect=asked.expect or ("" if asked.demo else decided.expect),

@@ -31,7 +31,7 @@ from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Blank, Block, Findings, Page, Role, Steps, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import Library
-from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.decide.predict import COLLECTIVES, NoGpusError, choice_of
 from gputop.topology.nccl.followed import followed
 from gputop.topology.nccl.hosts.equal_hosts import LIMIT, predict_hosts
 from gputop.topology.nccl.hosts.missing import UnknownNicError
@@ -281,6 +281,27 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         multi_node=msgspec.UNSET if many is None else many,
         view=view,
     )
+
+
+def call_of(
+    asked: ExplainRequest, found: ExplainAnswer, collective: str, size_bytes: int
+) -> ExplainAnswer:
+    """The answer with the choice for one call alone; `size_bytes` as nccl-tests counts it."""
+    snapshot = asked.snapshot()
+    if collective not in COLLECTIVES:
+        known = ", ".join(COLLECTIVES)
+        raise Exit(f"no collective {clean(collective, 40)!r} here; there are: {known}", USAGE)
+    with _refusals(()):
+        choice = choice_of(
+            snapshot,
+            Settings.of(snapshot, changes_of(asked.settings)),
+            collective,
+            size_bytes,
+            library=asked.library,
+            gpus=selected(asked.gpus, snapshot.machine),
+            nodes=asked.nodes,
+        )
+    return msgspec.structs.replace(found, choices=() if choice is None else (choice,))
 
 
 def faults_of(snapshot: NodeSnapshot) -> tuple[Finding, ...]:

@@ -244,6 +244,11 @@ def _of_files(sources: tuple[str, ...], *, coded: bool) -> JobsAnswer:
     return answer_of(report, snapshot, coded=coded)
 
 
+def of_node(snapshot: NodeSnapshot) -> JobsAnswer:
+    """What the snapshot alone says of jobs, with no dump beside it."""
+    return answer_of(of_files(snapshot, FoundDumps()), snapshot)
+
+
 def answer_of(
     report: JobsReport,
     snapshot: NodeSnapshot | None = None,

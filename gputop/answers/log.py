@@ -109,18 +109,40 @@ def answer(request: LogRequest) -> LogAnswer | JobsAnswer:
     """Read a log, dumps or what RAS answered, and explain it."""
     file, sources, demo = request.file, request.sources, request.demo
     check_sources(sources, demo)
-    if request.library is not None:
-        try:
-            version_for(request.library)
-        except UnknownVersionError as error:
-            raise Exit(str(error), USAGE) from error
+    _check_version(request.library)
     dumps, others, cut = named([] if file == "-" else [file])
     if dumps:
         return _of_dumps(dumps, cut)
     if others and os.path.isdir(file):
         why = "not a regular file, nor a folder with dumps of a flight recorder"
         raise Exit(f"{file}: {why}", CANNOT_TELL)
-    log = _read(file)
+    return _told(_read(file), request, lambda log: _node(log, request))
+
+
+def answer_to_text(
+    text: bytes, given: NodeSnapshot | None = None, library: str | None = None
+) -> LogAnswer | JobsAnswer:
+    """The answer about a text in hand; without a node the text says what it can. Raises Exit."""
+    _check_version(library)
+    try:
+        log = read_stream(io.BufferedReader(io.BytesIO(text)), "text")
+    except ReadError as error:
+        raise Exit(str(error), CANNOT_TELL) from error
+    request = LogRequest(file="text", given=given, library=library)
+    return _told(log, request, lambda log: given)
+
+
+def _check_version(library: str | None) -> None:
+    try:
+        if library is not None:
+            version_for(library)
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error
+
+
+def _told(
+    log: LogReport, request: LogRequest, node_of: Callable[[LogReport], NodeSnapshot | None]
+) -> LogAnswer | JobsAnswer:
     saved = in_sections(log.name or "text", log.pasted.sections if log.pasted is not None else ())
     broken = [f"{where}: {why}" for where, why in saved.refused]
     alone = _nothing_else(log)
@@ -128,9 +150,9 @@ def answer(request: LogRequest) -> LogAnswer | JobsAnswer:
         raise Exit(broken[0], CANNOT_TELL)
     for why in broken:
         warn(why)
-    if saved.answers and alone and not (sources or demo):
+    if saved.answers and alone and not (request.sources or request.demo):
         return answer_of(of_files(None, FoundDumps(), states_from_saved(saved)))
-    return answer_about(examine(log, _node(log, request), library=request.library))
+    return answer_about(examine(log, node_of(log), library=request.library))
 
 
 def _of_dumps(paths: Sequence[str], cut: Sequence[tuple[str, str]] = ()) -> JobsAnswer:
@@ -162,7 +184,7 @@ def _read(file: str) -> LogReport:
 
 def _node(log: LogReport, request: LogRequest) -> NodeSnapshot | None:
     """The node of the options, or this machine if the log names its GPUs."""
-    if request.sources or request.demo:
+    if request.sources or request.demo or request.given is not None:
         return request.snapshot()
     if not gpus_from(log):
         return None

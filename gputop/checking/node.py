@@ -41,20 +41,23 @@ def examined(
     since: str | None,
     until: float | None = None,
     *,
+    given: NodeSnapshot | None = None,
     gpus: str | None = None,
     expect: str = "",
     jobs: bool = False,
 ) -> Examined:
     """Read what the options name; `until`: when measuring is to be over, by the monotonic clock.
 
-    `jobs`: also ask where the jobs on it stand.
+    `given`: the node, where it is read already. `jobs`: also ask where the jobs on it stand.
 
     When several --from files are snapshots of one node, the last one is the node and the first one
     the earlier reading. Raises Exit for files that cannot be used.
     """
     held_against = reference(expect) if expect else None
     earlier = None
-    if since is None and (moments := _moments(sources)) is not None:
+    if given is not None:
+        node = given
+    elif since is None and (moments := _moments(sources)) is not None:
         earlier, node = moments
     else:
         node = read_snapshot(sources, demo, seconds=_patience(until))

@@ -55,6 +55,7 @@ STARTS = {
     "first picture": PICTURE.format(demo="hgx-h100-8"),
     "check --quick": COMMAND.format(arguments=["check", "--quick", "--demo", "hgx-h100-8"]),
     "explain --from": COMMAND.format(arguments=["explain", "--from", SNAPSHOT]),
+    "library reads": f"import gputop\ngputop.load({SNAPSHOT!r}).gpus",
     "--help": COMMAND.format(arguments=["--help"]),
     "--version": "import gputop.__main__\ngputop.__main__._print_version()",
 }

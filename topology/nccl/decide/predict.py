@@ -6,12 +6,13 @@ from ...model.page import Basis
 from ...model.snapshot import NodeSnapshot
 from ...model.versions import Library, LibraryName
 from ..behaviour import Behaviour
-from ..prediction import DomainView, PairDecision, Prediction
+from ..prediction import AlgorithmChoice, DomainView, PairDecision, Prediction
 from ..settings import Settings
+from ..tuning.version import COLLECTIVES as COLLECTIVES
 from ..versions import Version
 from .prediction_cache import PredictionCache
 from .steps import CAN_REACH
-from .timing import timing_of
+from .timing import pick, timing_of
 from .untuned import TrackedSettings, UntunedDecision, keep_untuned, known_untuned
 from .untuned_builder import NoGpusError as NoGpusError
 from .untuned_builder import UntunedBuilder
@@ -109,6 +110,34 @@ def _predicted(
         ignored=timing.ignored,
         failure=untuned.failure or timing.failure,
         assumptions=tuple(assumptions),
+    )
+
+
+def choice_of(
+    snapshot: NodeSnapshot,
+    settings: Settings,
+    collective: str,
+    size_bytes: int,
+    *,
+    library: str | None = None,
+    gpus: Sequence[str] | None = None,
+    nodes: int = 1,
+) -> AlgorithmChoice | None:
+    """The choice for one call (of COLLECTIVES), where `predict` has those for all-reduces.
+
+    `size_bytes`: the larger of the buffers sent and received. None where nothing is predicted.
+    Raises as `predict`.
+    """
+    untuned = untuned_of(snapshot, settings, library, gpus, nodes)
+    return pick(
+        untuned.hardware,
+        untuned.all_graphs,
+        untuned.version,
+        settings,
+        asked=untuned.library,
+        ranks=untuned.ranks * nodes,
+        nodes=len(untuned.views) * nodes,
+        call=(collective, size_bytes),
     )
 
 

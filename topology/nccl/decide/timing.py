@@ -12,7 +12,7 @@ from ..search.ready_made import CHORDAL
 from ..settings import Settings
 from ..tuning import msccl, remarks
 from ..tuning.channels import coll_channels
-from ..tuning.choices import SIZES
+from ..tuning.choices import SIZES, choose
 from ..tuning.choices import choices as choices_of
 from ..tuning.inputs import TuningInput
 from ..tuning.merging import merge
@@ -184,6 +184,28 @@ def timing_of(
         failure=remarks.failure(comm),
         assumptions=remarks.assumptions(comm),
     )
+
+
+def pick(
+    hardware: Hardware,
+    graphs: Sequence[Graphs],
+    version: Version,
+    settings: Settings,
+    *,
+    asked: str,
+    ranks: int,
+    nodes: int,
+    call: tuple[str, int],
+) -> AlgorithmChoice | None:
+    """The choice for one call, a collective and its bytes; None where it is not predicted."""
+    number = asked.rpartition("-")[2]
+    if version.is_rccl:
+        rccl = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
+        if rccl is None or _unfollowed(hardware, version, settings, number):
+            return None
+        return rccl_choose(rccl, rccl_tuning(rccl), rccl_channels(rccl), *call)
+    comm = input_of(hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes)
+    return choose(comm, tuning_of(comm), coll_channels(comm), *call)
 
 
 def _unfollowed(

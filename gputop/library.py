@@ -1,0 +1,287 @@
+"""gputop as a library: a node that is read once, and the answers of the commands about it.
+
+`import gputop` gives all of it; nothing of this module is imported before it is used. Names are
+marked stable (they keep their meaning until 2.0) or provisional (they may change in a minor
+version). docs/library.md shows how they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputop.exits import USAGE, Exit
+from gputop.reading import load_files, read_snapshot
+from gputop.topology.model.characters import json_text
+from gputop.topology.model.errors import GputopError
+
+if TYPE_CHECKING:
+    from gputop.answers.check import CheckAnswer
+    from gputop.answers.explain import ExplainAnswer
+    from gputop.answers.jobs import JobsAnswer
+    from gputop.answers.log import LogAnswer
+    from gputop.answers.places import NicAnswer, NumaAnswer, P2pAnswer
+    from gputop.answers.question import Reply
+    from gputop.answers.variables import EnvironmentAnswer
+    from gputop.topology.model.machine import Gpu
+    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.node import Node
+
+__all__ = ["GputopError", "NodeAnswers", "as_json", "demo", "load", "read", "read_text"]
+
+Key = int | str
+"""How a GPU is named: the driver's number, or "cuda:0", "rank:3", a UUID or a PCI address."""
+
+
+class NodeAnswers:
+    """A node as it was read, and the answers about it. Stable.
+
+    `read`, `load` and `demo` make it. Nothing is read twice, and each method is the answer that
+    the command of this name gives.
+    """
+
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        *,
+        sources: tuple[str, ...] = (),
+        demo: str | None = None,
+        skipped: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.snapshot = snapshot
+        self._sources, self._demo, self._skipped = sources, demo, skipped
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs, in the driver's order. Stable.
+
+        >>> import gputop
+        >>> [gpu.name for gpu in gputop.demo("pcie-l40s-8").gpus][:2]
+        ['NVIDIA L40S', 'NVIDIA L40S']
+        """
+        return self.snapshot.machine.gpus
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be read, with the reason. Stable."""
+        from gputop.answers.question import problem_lines
+
+        skipped = (f"{name}: passed over: {why}" for name, why in self._skipped)
+        return (*problem_lines(self.snapshot), *skipped)
+
+    @cached_property
+    def node(self) -> Node:
+        """The node with its graph, its relations and what NCCL or RCCL decides. Provisional."""
+        from gputop.topology.node import Node
+
+        return Node(self.snapshot).decide()
+
+    def gpu(self, key: Key) -> Gpu:
+        """One GPU by the driver's number, "cuda:0", "rank:3", a UUID or a PCI address. Stable.
+
+        >>> import gputop
+        >>> gputop.demo("hgx-h100-8").gpu("cuda:3").address
+        '0000:4c:00.0'
+        """
+        return self.node.devices.gpus[self._addresses((key,))[0]]
+
+    def p2p(self, src: Key, dst: Key) -> P2pAnswer:
+        """What one GPU uses to reach another: granted, the way, GB/s, why. Stable.
+
+        >>> import gputop
+        >>> pair = gputop.demo("hgx-h100-8").p2p(0, 1)
+        >>> pair.granted, pair.uses_p2p, pair.way
+        (True, True, 'P2P over 18 NVLinks through NVSwitch')
+        """
+        from gputop.answers.places import pair_answer
+
+        one, other = self._addresses((src, dst)) if src != dst else ("", "")
+        if one == other:
+            raise Exit("a pair needs two different GPUs", USAGE)
+        return pair_answer(self.node, one, other)
+
+    def nic_of(self, key: Key) -> NicAnswer:
+        """The NIC of a GPU in a job over several nodes. Stable.
+
+        >>> import gputop
+        >>> gputop.demo("hgx-h100-8").nic_of(0).nic
+        'mlx5_0'
+        """
+        from gputop.answers.places import nic_answer
+
+        return nic_answer(self.node, self.gpu(key))
+
+    def numa_of(self, key: Key) -> NumaAnswer:
+        """The NUMA node next to a GPU, and its CPUs. Stable.
+
+        >>> import gputop
+        >>> gputop.demo("hgx-h100-8").numa_of(7).numa_node
+        1
+        """
+        from gputop.answers.places import numa_answer
+
+        return numa_answer(self.node, self.gpu(key))
+
+    def explain(
+        self,
+        collective: str | None = None,
+        size_bytes: int | None = None,
+        *,
+        gpus: Sequence[Key] | None = None,
+        nodes: int = 1,
+        env: Mapping[str, str] | None = None,
+        library: str | None = None,
+    ) -> ExplainAnswer:
+        """What NCCL or RCCL decides, as `gputop explain --json` says it. Stable.
+
+        With a collective ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce") and
+        a size, `choices` holds the one choice for that call, or nothing where it is not known.
+
+        >>> import gputop
+        >>> node = gputop.demo("hgx-h100-8")
+        >>> [choice.algorithm for choice in node.explain("AllReduce", 1 << 30).choices]
+        ['NVLS']
+        """
+        from gputop.answers.explain import ExplainRequest, answer, call_of
+
+        if (collective is None) != (size_bytes is None):
+            raise Exit("a call needs a collective and a size", USAGE)
+        asked = ExplainRequest(
+            given=self.snapshot,
+            gpus=None if gpus is None else ",".join(self._addresses(gpus)),
+            nodes=nodes,
+            settings=tuple(f"{name}={value}" for name, value in (env or {}).items()),
+            library=library,
+        )
+        if collective is None or size_bytes is None:
+            return answer(asked)
+        return call_of(asked, answer(asked), collective, size_bytes)
+
+    def check(self, *, measure: bool = False) -> CheckAnswer:
+        """What is wrong, the proof, and one verdict, as `gputop check` says it. Stable.
+
+        Nothing is measured unless `measure` says so, and then idle GPUs only.
+
+        >>> import gputop
+        >>> found = gputop.demo("sick-h100-8").check()
+        >>> str(found.verdict), found.exit_code
+        ('slow', 1)
+        """
+        from gputop.answers.check import CheckRequest, answer
+
+        if measure and not (self.snapshot.is_live or self._demo):
+            raise Exit("a recording cannot be measured", USAGE)
+        return answer(CheckRequest(given=self.snapshot, demo=self._demo, quick=not measure))
+
+    def jobs(self) -> JobsAnswer:
+        """What runs on the GPUs and who waits for whom, as `gputop jobs` says it. Provisional.
+
+        Of this machine it looks twice, some seconds apart. A text holds no jobs.
+
+        >>> import gputop
+        >>> [str(job["verdict"]) for job in gputop.demo("slow-job-h100-8").jobs().jobs]
+        ['slow']
+        """
+        from gputop.answers.jobs import JobsRequest, answer, of_node
+
+        if not (self.snapshot.is_live or self._demo or self._sources):
+            return of_node(self.snapshot)
+        given = None if self._sources else self.snapshot
+        return answer(JobsRequest(given=given, sources=self._sources, demo=self._demo))
+
+    def env_for(self, library: str) -> EnvironmentAnswer:
+        """Variables of "nccl", "ucx", "nvshmem" or "gloo" that fit this node. Provisional.
+
+        What is open is not set: `why` names the possibilities.
+
+        >>> import gputop
+        >>> node = gputop.demo("hgx-h100-8")
+        >>> node.env_for("ucx").of_gpu[node.gpu(0).address]
+        {'UCX_NET_DEVICES': 'mlx5_0:1'}
+        """
+        from gputop.answers.variables import EnvironmentFor, environment_answer
+
+        known = [word.value for word in EnvironmentFor]
+        if library not in known:
+            raise Exit(f"no library {library!r} here; there are: {', '.join(known)}", USAGE)
+        return environment_answer(self.node, EnvironmentFor(library))
+
+    def _addresses(self, keys: Sequence[Key]) -> tuple[str, ...]:
+        from gputop.measuring.selection import SelectionError, select  # a reading does without
+
+        try:
+            return tuple(
+                address for key in keys for address in select(str(key), self.snapshot.machine)
+            )
+        except SelectionError as error:
+            raise Exit(str(error), USAGE) from error
+
+
+def read() -> NodeAnswers:
+    """Read this machine, as it is now. Stable.
+
+    A driver that does not answer is waited for 10 s at most; what is missing is in `problems`.
+    """
+    return NodeAnswers(read_snapshot((), None))
+
+
+def demo(name: str) -> NodeAnswers:
+    """A built-in demo node; `gputop --demo` lists them. Stable.
+
+    >>> import gputop
+    >>> len(gputop.demo("mi300x-8").gpus)
+    8
+    """
+    return NodeAnswers(read_snapshot((), name), demo=name)
+
+
+def load(source: str | bytes | Path) -> NodeAnswers:
+    r"""A recorded node: a path, or the text of what `--from` reads. Stable.
+
+    A str of one line that begins with no brace or bracket is a path.
+
+    >>> import gputop
+    >>> node = gputop.load("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")
+    >>> node.p2p(0, 1).granted is None
+    True
+    """
+    text = source.encode() if isinstance(source, str) else source
+    if isinstance(text, Path) or not (b"\n" in text or text.lstrip()[:1] in (b"{", b"<", b"[")):
+        path = str(source) if not isinstance(source, bytes) else source.decode(errors="replace")
+        loaded = load_files((path,))
+        return NodeAnswers(loaded.snapshot, sources=(path,), skipped=loaded.skipped)
+    loaded = load_files(("-",), text)
+    return NodeAnswers(loaded.snapshot, skipped=loaded.skipped)
+
+
+def read_text(
+    text: str | bytes | Path, node: NodeAnswers | None = None, *, library: str | None = None
+) -> LogAnswer | JobsAnswer:
+    """A log or pasted output, explained as `gputop log` does; a Path is read. Stable.
+
+    `node`: the node that it is of; else the text says what it can.
+
+    >>> import gputop
+    >>> line = "host:1:1 [0] NCCL WARN Cuda failure 'out of memory'"
+    >>> [finding["id"] for finding in gputop.read_text(line).findings]
+    ['cuda-out-of-memory']
+    """
+    from gputop.answers import log
+
+    given = None if node is None else node.snapshot
+    if isinstance(text, Path):
+        return log.answer(log.LogRequest(file=str(text), given=given, library=library))
+    data = text.encode() if isinstance(text, str) else text
+    return log.answer_to_text(data, given, library)
+
+
+def as_json(answer: Reply | NodeAnswers) -> str:
+    """The JSON document of an answer, or the snapshot of a node. Stable.
+
+    >>> import gputop, json
+    >>> json.loads(gputop.as_json(gputop.demo("hgx-h100-8").p2p(0, 1)))["schema"]
+    'gputop.pair/1'
+    """
+    return json_text(answer.snapshot if isinstance(answer, NodeAnswers) else answer.document())

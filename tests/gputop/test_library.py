@@ -1,0 +1,203 @@
+"""gputop as a library: cheap to import, typed, and with the answers of the commands."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gputop
+from gputop import library
+from gputop.answers.question import Reply
+from gputop.exits import CANNOT_TELL, USAGE
+from tests.support.command import gputop_here
+from tests.support.places import RECORDINGS, ROOT
+
+PAGE = ROOT / "docs" / "library.md"
+HEAVY = ("textual", "networkx", "torch", "rich")
+DEMO = "hgx-h100-8"
+SNAPSHOT = RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json"
+START = """
+import sys
+from tests.support.cpu import within
+before = set(sys.modules)
+with within({limit}):
+    {what}
+print(*sorted(set(sys.modules) - before))
+"""
+SCRIPT = '''
+"""What a user writes: which pairs may use P2P, and the NIC of each GPU."""
+import sys
+from pathlib import Path
+
+import gputop
+
+
+def slow_pairs(node: gputop.NodeAnswers, least_gbs: float) -> list[tuple[int, int, float]]:
+    found: list[tuple[int, int, float]] = []
+    for src in range(len(node.gpus)):
+        for dst in range(len(node.gpus)):
+            if src == dst:
+                continue
+            pair = node.p2p(src, dst)
+            if pair.expected_gbs is not None and pair.expected_gbs < least_gbs:
+                found.append((src, dst, pair.expected_gbs))
+    return found
+
+
+def main(path: Path) -> int:
+    try:
+        node = gputop.load(path)
+    except gputop.GputopError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    nics: dict[str, str | None] = {gpu.address: node.nic_of(gpu.address).nic for gpu in node.gpus}
+    choices = node.explain("AllGather", 1 << 20, gpus=[0, 1], env={"NCCL_ALGO": "Ring"}).choices
+    print(nics, slow_pairs(node, 300.0), [choice.time_us for choice in choices])
+    return node.check().exit_code
+
+
+sys.exit(main(Path(sys.argv[1])))
+'''
+
+
+def loaded(what: str, limit: float) -> set[str]:
+    """The modules that a start of Python loads for this, within seconds of CPU."""
+    done = subprocess.run(
+        [sys.executable, "-c", START.format(what=what, limit=limit)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_the_import_takes_milliseconds_and_nothing_heavy() -> None:
+    found = loaded("import gputop", 0.1)
+    assert found == {"gputop"}
+
+
+def test_reading_this_machine_takes_no_app_and_no_graph() -> None:
+    found = loaded("import gputop; gputop.read()", 0.6)
+    assert not found.intersection(HEAVY)
+    assert "gputop.topology.nccl.prediction" not in found
+
+
+def test_every_example_of_the_page_and_of_the_docstrings_works() -> None:
+    text = PAGE.read_text("utf-8")
+    assert len(text.splitlines()) <= 150
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    page = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, str(PAGE), 0)
+    assert len(page.examples) > 15
+    assert doctest.DocTestRunner().run(page).failed == 0
+    assert doctest.testmod(library).failed == 0
+
+
+def test_every_name_is_marked_and_on_the_page() -> None:
+    text = PAGE.read_text("utf-8")
+    public = [getattr(library, name) for name in library.__all__ if name != "GputopError"]
+    methods = [value for name, value in vars(library.NodeAnswers).items() if name[0] != "_"]
+    for thing in (*public, *methods):
+        told = thing.__doc__ or ""
+        assert re.search(r"\b(Stable|Provisional)\.", told), told
+        name = (
+            getattr(thing, "__name__", None)
+            or getattr(thing, "attrname", "")
+            or thing.fget.__name__
+        )
+        assert name in text
+    assert set(gputop.__all__) == {"__version__", *library.__all__}
+    assert set(library.__all__) <= set(dir(gputop))
+    with pytest.raises(AttributeError):
+        _ = getattr(gputop, "no_such_name")  # noqa: B009 - mypy knows that there is none
+
+
+def test_a_users_script_is_typed_and_runs(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--num-workers", "0", str(script)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout
+    done = subprocess.run(
+        [sys.executable, str(script), str(SNAPSHOT)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == gputop_here("check", "--quick", "--from", str(SNAPSHOT)).returncode
+    assert done.stdout.startswith("{'0000:")
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (("explain", "--json"), lambda node: node.explain()),
+        (("check", "--quick", "--json"), lambda node: node.check()),
+        (("jobs", "--json"), lambda node: node.jobs()),
+    ],
+)
+def test_an_answer_is_the_document_of_its_command(
+    command: tuple[str, ...], answer: Callable[[gputop.NodeAnswers], Reply]
+) -> None:
+    said = json.loads(gputop_here(*command, "--demo", DEMO).stdout)
+    told = json.loads(gputop.as_json(answer(gputop.demo(DEMO))))
+    for changing in ("taken_at", "elapsed_seconds", "fleet"):
+        for document in (said, told):
+            document.pop(changing, None)
+    assert told == said
+
+
+def test_a_call_asks_for_what_nccl_would_do_with_that_size() -> None:
+    node = gputop.demo(DEMO)
+    for choice in node.explain().choices:
+        assert node.explain(choice.collective, choice.bytes).choices == (choice,)
+    (small,) = node.explain("AllGather", 1 << 10).choices
+    assert small.bytes == 1 << 10
+    one = gputop.demo("mi300x-8").explain("ReduceScatter", 1 << 20)
+    assert all(choice.collective == "ReduceScatter" for choice in one.choices)
+
+
+def test_unknown_stays_unknown() -> None:
+    node = gputop.load("\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tSYS\t X \n")
+    pair = node.p2p(0, 1)
+    assert pair.granted is None
+    assert node.nic_of(0).nic is None
+    assert node.numa_of(0).numa_node is None
+    assert node.env_for("gloo").variables == {}
+    assert node.check().exit_code == CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (lambda: gputop.load("no/such/file"), USAGE),
+        (lambda: gputop.load("{}"), CANNOT_TELL),
+        (lambda: gputop.demo("no-such-demo"), USAGE),
+        (lambda: gputop.demo(DEMO).gpu(99), USAGE),
+        (lambda: gputop.demo(DEMO).p2p(1, 1), USAGE),
+        (lambda: gputop.demo(DEMO).p2p(1, "nvml:1"), USAGE),
+        (lambda: gputop.demo(DEMO).explain("AllReduce"), USAGE),
+        (lambda: gputop.demo(DEMO).explain("Gather", 8), USAGE),
+        (lambda: gputop.demo(DEMO).env_for("mpi"), USAGE),
+        (lambda: gputop.load(SNAPSHOT).check(measure=True), USAGE),
+        (lambda: gputop.read_text("nothing of a library"), CANNOT_TELL),
+        (lambda: gputop.read_text("x NCCL WARN y", library="nccl-0"), USAGE),
+    ],
+)
+def test_an_error_is_a_sentence_with_an_exit_code(wrong: Callable[[], object], code: int) -> None:
+    with pytest.raises(gputop.GputopError) as caught:
+        wrong()
+    assert caught.value.exit_code == code
+    assert "\n" not in str(caught.value)
+
+
+def test_a_log_is_laid_over_the_node_that_is_given() -> None:
+    log = RECORDINGS / "nccl-logs" / "h200-default.log.gz"
+    told = gputop.read_text(log.read_bytes(), gputop.demo(DEMO))
+    assert told.document()["schema"] == "gputop.log/1"
+    assert gputop.read_text(log, gputop.demo(DEMO)).document()["findings"] is not None
