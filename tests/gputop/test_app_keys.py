@@ -26,6 +26,7 @@ from tests.support.app import (
     gpu,
     picture,
     press,
+    quiet,
     reading,
     report_of,
     rounds,
@@ -168,7 +169,7 @@ async def test_small_terminal_says_so_and_looks_as_before_afterwards() -> None:
         await give(pilot, demo_report("hgx-h100-8"))
         for name in NAMES:
             app_of(pilot).action_screen(name)
-            await settle(pilot)
+            await quiet(pilot)
             before = picture(pilot)
             await pilot.resize_terminal(80, 24)
             await pilot.resize_terminal(40, 10)
@@ -177,8 +178,7 @@ async def test_small_terminal_says_so_and_looks_as_before_afterwards() -> None:
             await pilot.resize_terminal(1, 1)
             await settle(pilot)
             await pilot.resize_terminal(160, 50)
-            await settle(pilot)
-            await settle(pilot)
+            await quiet(pilot)
             assert "too small" not in picture(pilot)
             # A thread works for the others.
             if name in ("node", "map", "pairs", "probes"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -121,12 +122,22 @@ async def settle(pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
+async def quiet(pilot: Pilot[Any]) -> None:
+    """Wait until the app's threads answered as well, and what they said is drawn."""
+    await settle(pilot)
+    while any(not worker.is_finished for worker in pilot.app.workers):
+        await asyncio.sleep(0.02)
+    await settle(pilot)
+
+
 async def rounds(pilot: Pilot[Any]) -> AsyncIterator[None]:
     """Settle again and again, for a minute at most: a thread may be slow."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         await settle(pilot)
         yield
+        # The app's threads run meanwhile, which a loop that only turns would starve.
+        await asyncio.sleep(0.02)
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
