@@ -13,6 +13,7 @@ QUESTIONS = {
     "probe": "Measure GPUs and their links.",
     "rules": "List what is checked.",
     "rule": "Say of one rule what it does, why, and what proves it.",
+    "about": "Say what is known of a product, a node, a variable, a code.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
+from gputop.answers.known import every_known_name
 from gputop.checking.runs import all_rules
 from gputop.exits import Exit
 from gputop.measuring.selection import select
@@ -73,6 +74,11 @@ def rules(context: click.Context, typed: str) -> Items:
     """Ids of rules."""
     words = terms_for(None)
     return _offered(((rule.id, words.fill(rule.title)) for rule in all_rules()), typed)
+
+
+def known_names(context: click.Context, typed: str) -> Items:
+    """Names that `about` knows."""
+    return _offered(((name, "") for name in every_known_name()), typed, case=False)
 
 
 def references(context: click.Context, typed: str) -> Items:

@@ -45,6 +45,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),
         ("gputop rule pcie-width --json", "the same for a program"),
     ),
+    "about": (
+        ("gputop about H200-SXM", "its data sheet and what healthy ones reach"),
+        ("gputop about H100 H200-SXM", "two side by side"),
+        ("gputop about ConnectX-7", "a NIC; nodes, links, variables and codes too"),
+    ),
     "doctor": (("gputop doctor", "what gputop found here, for a bug report"),),
     "topo": (
         ("gputop topo", "the matrix, as nvidia-smi topo -m prints it"),

@@ -1,0 +1,37 @@
+"""`gputop about`: one name, several side by side, an unknown one, JSON."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.command import gputop
+
+
+def test_a_gpu_has_its_data_sheet_and_figures_with_sources() -> None:
+    done = gputop("about", "H200-SXM")
+    assert done.returncode == 0
+    assert "4800 GB/s" in done.stdout
+    assert "Healthy figures of H200-SXM" in done.stdout
+    assert "Sources" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_several_names_stand_side_by_side() -> None:
+    done = gputop("about", "H100-SXM", "H200-SXM")
+    (line,) = (line for line in done.stdout.splitlines() if "power limit" in line)
+    assert line.split() == ["power", "limit", "700", "W", "700", "W"]
+
+
+def test_json_is_one_document() -> None:
+    document = json.loads(gputop("about", "H200-SXM", "xid 79", "--json").stdout)
+    assert document["schema"] == "gputop.about/1"
+    assert [one["kind"] for one in document["known"]] == ["gpu", "code"]
+    assert document["known"][0]["figures"][0]["source"]
+
+
+def test_an_unknown_name_is_wrong_usage_with_what_is_like_it() -> None:
+    done = gputop("about", "H200-SXMM\x1b[31m")
+    assert done.returncode == 64
+    assert "did you mean H200-SXM" in done.stderr
+    assert "\x1b[31m" not in done.stderr
+    assert gputop("about").returncode == 64
