@@ -76,9 +76,7 @@ def run(arguments: list[str]) -> int:
 
     ImportError where something is missing that gputop needs.
     """
-    # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
-    import datetime  # noqa: F401
-
+    _import_msgspec()
     from gputop.installation.namesake import other_gputop
     from gputop.terminal.output import guarded, print_no_answer
     from gputop.terminal.size import forget_odd_sizes
@@ -91,6 +89,24 @@ def run(arguments: list[str]) -> int:
         if text and ("--json" in arguments or "--format json" in " ".join(arguments)):
             print_no_answer(code, text)
     return code
+
+
+def _import_msgspec() -> None:
+    """Import it without `typing_extensions`, which takes longer than all the rest of it.
+
+    Of what that has msgspec needs what Python's own `typing` has too, since 3.11.
+    """
+    # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
+    import datetime  # noqa: F401
+
+    spared = sys.version_info >= (3, 11) and "typing_extensions" not in sys.modules
+    if spared:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # not to be had
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        if spared:
+            del sys.modules["typing_extensions"]
 
 
 def _tell(problem: str) -> None:

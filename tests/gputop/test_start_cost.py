@@ -13,6 +13,13 @@ from tests.support.places import ROOT
 
 HEAVY = ("networkx", "textual", "rich", "psutil", "asyncio", "torch")
 """Libraries of screens, drawings and measurements."""
+FIRST = """
+import json, sys
+from gputop.__main__ import _import_msgspec
+_import_msgspec()
+{imports}
+print(json.dumps([name for name in ("inspect", "typing_extensions") if name in sys.modules]))
+"""
 RUN = """
 import json, sys
 from gputop.__main__ import run
@@ -49,3 +56,17 @@ def test_a_plain_command_loads_no_heavy_library(command: str) -> None:
     assert code in (0, 1, 2)
     assert ended.stdout
     assert loaded == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="typing lacks what msgspec asks")
+def test_the_first_picture_loads_nothing_that_only_types_need() -> None:
+    asked = "import gputop.session, gputop.first_picture"
+    printed = subprocess.run(
+        [sys.executable, "-c", FIRST.format(imports=asked)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert json.loads(printed) == []
