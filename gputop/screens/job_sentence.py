@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gputop.live.jobs_controller import told, wrong
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
-from gputop.widgets.spans import Line
+from gputop.widgets.spans import Line, width_of
 
 if TYPE_CHECKING:
     from gputop.topology.jobs.asking import JobsReport
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 def headline(
-    answer: JobsReport | None, snapshot: NodeSnapshot, *, every: bool = False
+    answer: JobsReport | None, snapshot: NodeSnapshot, *, every: bool = False, width: int = 0
 ) -> Line | None:
     """Sentence, how many more are wrong, and its source; None where nothing is wrong with any.
 
-    `every`: of a job that runs, or of which nothing is known, too.
+    `every`: of a job that runs, or of which nothing is known, too; `width`: of a line that holds
+    it alone, on which a longer one is said with rank and price first.
     """
     found = wrong(answer) or (told(answer)[:1] if every else [])
     if not found:
@@ -29,4 +30,6 @@ def headline(
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
     mark = "" if snapshot.is_live else f" · {SIMULATED}"
     text = f"{sign} {clean(worst.sentence, 1000)}"
+    if width and width_of(((text + more, ""),)) > width:
+        text = f"{sign} {clean(worst.brief or worst.sentence, 1000)}"
     return ((text, f"{ink} bold"), (more, "muted"), (mark, "muted"))

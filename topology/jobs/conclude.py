@@ -26,11 +26,13 @@ from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare
 from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
+from .inspector.comparing import Inspected
 from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
 from .inspector.records import InspectorRecords
 from .inspector.telling import findings as record_findings
 from .inspector.telling import unknown as unknown_of_records
+from .inspector.telling import waits_of
 from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
 from .loads.judging import JudgedLoads, WatchedRank, judge
@@ -104,7 +106,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     records = _own_records(job, inquiry)
     inspected = compare_records(records.operations)
     judged = _judged(job, evidence, snapshot)
-    ranks = _with_loads(ranks, judged)
+    ranks = _with_loads(ranks, judged, inspected)
     reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
     facts = JobFacts(
         ranks=ranks,
@@ -120,7 +122,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         ago=ago,
     )
     program = _program(job, evidence)
-    said, verdict = sentence(program, _count(job, ranks, evidence), facts)
+    said, verdict, brief = sentence(program, _count(job, ranks, evidence), facts)
     begun = job.started_at
     lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
     quiet = silence(job, snapshot.machine, evidence.past, evidence.traffic, lasts)
@@ -154,6 +156,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         program=program,
         sentence=said,
         verdict=verdict,
+        brief=brief,
         ranks=ranks,
         findings=tuple(findings),
         steps=steps_of(ranks, verdict, judged.late_pid, _debugger(snapshot.machine)),
@@ -178,12 +181,20 @@ def _own_records(job: Job, inquiry: Inquiry) -> InspectorRecords:
     return msgspec.structs.replace(inquiry.records, operations=operations)
 
 
-def _with_loads(ranks: tuple[RankState, ...], judged: JudgedLoads) -> tuple[RankState, ...]:
-    """The ranks, each with what its GPU did."""
+def _with_loads(
+    ranks: tuple[RankState, ...], judged: JudgedLoads, inspected: Inspected
+) -> tuple[RankState, ...]:
+    """The ranks, each with what its GPU did, and how long it waits for the one that is late."""
     loads = {one.pid: one for one in judged.ranks}
-    if not loads:
-        return ranks
-    return tuple(msgspec.structs.replace(rank, load=loads.get(rank.pid or 0)) for rank in ranks)
+    recorded, waits = waits_of(inspected), judged.waits
+    return tuple(
+        msgspec.structs.replace(
+            rank,
+            load=loads.get(rank.pid or 0),
+            waiting=recorded.get(rank.rank, waits.get(rank.pid)),
+        )
+        for rank in ranks
+    )
 
 
 def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLoads:
@@ -250,13 +261,14 @@ def of_ras(
     if count is None:
         count = plural(evidence.ras[0].communicator.size, "rank")
     facts = JobFacts(ranks=ranks, ras=evidence.ras, silence=NO_ANSWER, world=evidence.world)
-    said, verdict = sentence(name, count, facts)
+    said, verdict, brief = sentence(name, count, facts)
     named = any(state.pids for state in evidence.ras)
     return JobState(
         name=name,
         program=name,
         sentence=said,
         verdict=verdict,
+        brief=brief,
         ranks=ranks,
         findings=(*rank_findings(ranks), *ras_findings(evidence.ras)),
         steps=steps_of(ranks, verdict, debugger=_debugger(machine)),
@@ -278,7 +290,8 @@ def of_dumps(found: FoundDumps) -> JobState | None:
     ranks = ranks_of_dumps(groups)
     sizes = [group.size for group in groups if group.size is not None]
     count = plural(max(sizes, default=len(ranks)), "rank")
-    said, verdict = sentence(name, count, JobFacts(ranks=ranks, groups=groups, silence=RECORDED))
+    facts = JobFacts(ranks=ranks, groups=groups, silence=RECORDED)
+    said, verdict, brief = sentence(name, count, facts)
     if verdict not in UNSTUCK and not any(group.differences for group in groups):
         said = f"{name}: {_nothing_waited_for(found.dumps, groups, count)}"
     waited = any(group.waiting for group in groups)
@@ -288,6 +301,7 @@ def of_dumps(found: FoundDumps) -> JobState | None:
         program=name,
         sentence=said,
         verdict=verdict,
+        brief=brief,
         ranks=ranks,
         findings=tuple(dump_findings(groups)),
         unknown=(

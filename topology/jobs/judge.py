@@ -16,19 +16,12 @@ from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
 from .ras.comparing import CommunicatorState, moving
-from .standing import LONG_SECONDS, KnownBy, RankState, TroubleKind
+from .standing import LONG_SECONDS, KnownBy, RankState, Sentence, TroubleKind
 
 MOST_NAMED = 3
 DEFAULT = "default group"
 COMPUTES = 0.2
 """Share of the time from which a GPU is said to compute."""
-
-
-class Sentence(NamedTuple):
-    """What is said of a job behind its name and the number of its ranks."""
-
-    text: str
-    verdict: JobVerdict
 
 
 class Waiting(NamedTuple):
@@ -50,7 +43,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ranks: Sequence[RankState]
     ras: Sequence[CommunicatorState] = ()
     inspected: Inspected = Inspected()
-    stands_out: tuple[str, JobVerdict] | None = None
+    stands_out: Sentence | None = None
     """What its GPUs did that something is wrong with."""
     stuck: bool = False
     """Whether the GPUs of all its ranks here do nothing but wait in a kernel."""
@@ -106,11 +99,11 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _named(self.guilty)
 
 
-def sentence(program: str, count: str, job: JobFacts) -> tuple[str, JobVerdict]:
-    """The sentence and its verdict; `count`: "4 ranks"."""
+def sentence(program: str, count: str, job: JobFacts) -> Sentence:
+    """The sentence about a job and its verdict; `count`: "4 ranks"."""
     said = _first(STANDING_OUT, job)
-    text, verdict = said or _with_costs(_first(QUIET, job) or _silent(job), job.costs)
-    return f"{program}: {count}, {text}", verdict
+    said = said or _with_costs(_first(QUIET, job) or _silent(job), job.costs)
+    return Sentence(f"{program}: {count}, {said.text}", said.verdict, said.behind(program))
 
 
 Case = Callable[[JobFacts], "Sentence | None"]
@@ -125,7 +118,7 @@ def _with_costs(said: Sentence, costs: Sequence[str]) -> Sentence:
     if not costs:
         return said
     if said.verdict in (JobVerdict.RUNS, JobVerdict.SLOW):
-        return Sentence(f"{said.text}; but {costs[0]}", said.verdict)
+        return Sentence(f"{said.text}; but {costs[0]}", said.verdict, said.brief)
     return Sentence(f"{costs[0]}; {said.text}", JobVerdict.FAULTY)
 
 
@@ -152,7 +145,10 @@ def _crossed(job: JobFacts) -> Sentence | None:
     text = (
         "ranks launched collectives in another order, and each waits for one that the other did not"
     )
-    return Sentence(f"{text}: {listing(calls, MOST_NAMED)}", JobVerdict.HANGS)
+    named = listing(calls, MOST_NAMED)
+    return Sentence(
+        f"{text}: {named}", JobVerdict.HANGS, f"{named} wait for each other, in another order"
+    )
 
 
 def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
@@ -161,7 +157,18 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
         return None
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
     doing = f"; {_doing(job.guilty[0])}" if verdict is JobVerdict.WAITS else ""
-    return Sentence(f"{job.waiting.text}{since}, {job.named}{doing}".rstrip("; "), verdict)
+    text = f"{job.waiting.text}{since}, {job.named}{doing}".rstrip("; ")
+    return Sentence(text, verdict, _held(job, job.waiting, since))
+
+
+def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
+    """The same with the rank and its price first."""
+    if len(job.guilty) > 1:
+        return f"{job.named}; {waiting.text}{since}"
+    rank, quiet = job.guilty[0], job.quiet_seconds
+    long = "" if not since or quiet is None else f" for {seconds(quiet)}"
+    why = "" if rank.trouble is None else f": {rank.trouble.text}"
+    return f"{rank.label} keeps {waiting.number:,} waiting{long} in {waiting.what}{why}"
 
 
 def _doing(rank: RankState) -> str:
@@ -257,13 +264,13 @@ def _unusable(job: JobFacts) -> Sentence | None:
 
 def _slow(job: JobFacts) -> Sentence | None:
     """The Inspector's records show one rank for which the others wait."""
-    text, verdict = sentence_of_records(job.inspected)
-    return Sentence(text, verdict) if verdict is JobVerdict.SLOW else None
+    said = sentence_of_records(job.inspected)
+    return said if said.verdict is JobVerdict.SLOW else None
 
 
 def _watched(job: JobFacts) -> Sentence | None:
     """The GPUs show one rank for which the others wait, or what else takes long."""
-    return None if job.stands_out is None else Sentence(*job.stands_out)
+    return job.stands_out
 
 
 def _uncounted(job: JobFacts) -> Sentence | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
@@ -106,6 +107,8 @@ class RankState(msgspec.Struct, frozen=True, kw_only=True):
     """Utilisation of its GPU as the driver says; the mean over several."""
     load: RankLoad | None = None
     """What its GPU did over some seconds; None where the driver gives no such shares."""
+    waiting: float | None = None
+    """Share of the time that it waits for the rank that is late; None where none is known to be."""
     busiest_percent: float | None = None
     """The same of the busiest of them; None unless it is known of all."""
 
@@ -175,6 +178,19 @@ class JobEvidence(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return moving(self.ras)
 
 
+class Sentence(NamedTuple):
+    """What is said of a job behind its name and the number of its ranks."""
+
+    text: str
+    verdict: JobVerdict
+    brief: str = ""
+    """The same with rank and price first, for a line that has no room for it; "" for the text."""
+
+    def behind(self, program: str) -> str:
+        """The brief text behind the name of the job; "" without one."""
+        return f"{program}: {self.brief}" if self.brief else ""
+
+
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """One job: a sentence, and what proves it."""
 
@@ -184,6 +200,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """ "train.py", else the name of its processes."""
     sentence: str
     verdict: JobVerdict
+    brief: str = ""
+    """The sentence with rank and price first, where it is long; "" where it is short."""
     ranks: tuple[RankState, ...] = ()
     findings: tuple[Finding, ...] = ()
     """What is known of it: a notice, unless it explains a hang or costs much by itself."""

@@ -58,7 +58,9 @@ class SaidOfRank(NamedTuple):
 
     @property
     def waits(self) -> str:
-        """For how long it waits for another rank, as far as that is known."""
+        """For how long it waits for another rank, or for what share of the time, where known."""
+        if self.job.verdict is JobVerdict.SLOW and self.rank.waiting is not None:
+            return percent(100 * self.rank.waiting)
         waits = self.job.verdict in (JobVerdict.HANGS, JobVerdict.WAITS)
         quiet = self.job.quiet_seconds
         return UNKNOWN if not waits or not quiet or self.rank.trouble else short(seconds(quiet))

@@ -103,10 +103,12 @@ def _details(screen: str) -> Line:
     )
 
 
-def job_line(sentence: Line, width: int) -> tuple[Line, Line]:
+JOBS_END = _details("jobs")
+
+
+def job_line(sentence: Line, width: int, end: Line = JOBS_END) -> tuple[Line, Line]:
     """In place of who runs: the job that something is wrong with; at the right where more is."""
     (text, ink), tail, _ = sentence
-    end = _details("jobs")
     first = cut(((f" {text}", ink),), width - width_of((tail,)) - width_of(end) - 1)
     return (*first, tail), end
 

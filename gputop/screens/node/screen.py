@@ -13,7 +13,15 @@ from textual.widgets import Input
 from gputop.screens.job_sentence import headline
 from gputop.screens.node.detail import brief_line, detail_lines
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of
-from gputop.screens.node.head import cost_line, job_line, loads_of, use_line, use_of, verdict_line
+from gputop.screens.node.head import (
+    JOBS_END,
+    cost_line,
+    job_line,
+    loads_of,
+    use_line,
+    use_of,
+    verdict_line,
+)
 from gputop.screens.node.identity import (
     DEMOS,
     absence_lines,
@@ -44,7 +52,7 @@ from gputop.widgets.link_matrix import (
     matrix_lines,
     matrix_title,
 )
-from gputop.widgets.spans import Line, text_of
+from gputop.widgets.spans import Line, text_of, width_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
@@ -323,7 +331,8 @@ class NodeScreen(View):
             self.query_one("#verdict", HeadLine).show(line, end)
             measure = _MEASURE if snapshot.is_live else ()
             second = use_line(use, snapshot, width), measure
-            if job := headline(self.gputop.jobs.answer, snapshot):
+            room = width - width_of(JOBS_END) - 2
+            if job := headline(self.gputop.jobs.answer, snapshot, width=room):
                 second = job_line(job, width)
             self.query_one("#use", HeadLine).show(*second)
         if gpus:

@@ -10,12 +10,14 @@ from ...model.severity import SLOW, JobVerdict
 from ...model.units import gbs, percent, size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
+from ..lateness import in_brief, price, who_waits
 from ..standing import (
     JobState,
     KnownBy,
     LastCollective,
     RankState,
     RankTrouble,
+    Sentence,
     TroubleKind,
     job_finding,
 )
@@ -30,22 +32,28 @@ BY_DESIGN = (
 )
 
 
-def sentence(inspected: Inspected) -> tuple[str, JobVerdict]:
-    """What the operations prove of who waits for whom, behind "4 ranks, "."""
+def sentence(inspected: Inspected) -> Sentence:
+    """What the operations prove of who waits for whom, behind "4 ranks, ".
+
+    They have all ended: a collective that never ends leaves no record, so none of this says that
+    the job is well.
+    """
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
         slow = (kind.share or 0.0) >= SLOW_SHARE
-        verdict = JobVerdict.SLOW if slow else JobVerdict.RUNS
-        if kind.share is None:
-            verdict = JobVerdict.UNKNOWN
-        return f"rank {kind.late.rank} {_comes_last(kind)}; {_price(kind)}", verdict
+        text = f"rank {kind.late.rank} {_comes_last(kind)}; {_price(kind)}"
+        if not slow:
+            return Sentence(text, JobVerdict.UNKNOWN)
+        brief = in_brief(kind.late.rank, kind.share or 0.0, _how(kind))
+        return Sentence(text, JobVerdict.SLOW, brief)
     turns = next((one for one in inspected.kinds if (one.share or 0.0) >= LEAST_SHARE), None)
     if turns is not None:
-        return f"no rank is always the last: {_by_turns(turns)}", JobVerdict.RUNS
+        return Sentence(f"no rank is always the last: {_by_turns(turns)}", JobVerdict.UNKNOWN)
     if inspected.kinds:
         first = inspected.kinds[0]
-        return f"no rank waits long for another: {_transfer(first)}", JobVerdict.RUNS
-    return _why_nothing(inspected), JobVerdict.UNKNOWN
+        text = f"no rank waited long for another: {_transfer(first)}"
+        return Sentence(text, JobVerdict.UNKNOWN)
+    return Sentence(_why_nothing(inspected), JobVerdict.UNKNOWN)
 
 
 def _comes_last(kind: OperationKind) -> str:
@@ -55,16 +63,17 @@ def _comes_last(kind: OperationKind) -> str:
 
 
 def _price(kind: OperationKind) -> str:
-    """What it costs the others: "the other waits 29.2 ms in each, 58 % of its time"."""
-    middle = kind.waiting[len(kind.waiting) // 2]
-    who, its = (
-        ("the other waits", "its") if len(kind.waiting) == 1 else ("the others wait", "their")
-    )
-    share = f"; how much of {its} time that is, these records do not tell"
+    """What it costs the others, of their time where that is known."""
+    middle, others = kind.waiting[len(kind.waiting) // 2], len(kind.waiting)
     if kind.share is not None:
-        least = "" if kind.whole else "at least "
-        share = f", {least}{percent(100 * kind.share)} of {its} time"
-    return f"{who} {_time(middle.seconds)} for it in each{share}"
+        each = f", {_time(middle.seconds)} in each"
+        return price(others, kind.share, _how(kind), each)
+    untold = "how much of the time that is, these records do not tell"
+    return f"{who_waits(others)} for it {_time(middle.seconds)} in each; {untold}"
+
+
+def _how(kind: OperationKind) -> str:
+    return "" if kind.whole else "at least"
 
 
 def _by_turns(kind: OperationKind) -> str:
@@ -135,6 +144,10 @@ def unknown(inspected: Inspected, records: InspectorRecords) -> Iterator[str]:
         who = f"why rank {kind.late.rank} comes last"
         yield f"{who}: its CPU, its GPU, its data or its work; {BY_DESIGN}"
     yield "whether a rank computes while it transfers or waits: records show operations alone"
+    yield (
+        "whether the job still runs, and whether an operation never ended: records are of those "
+        "that have ended"
+    )
     if records.lost:
         yield f"{plural(records.lost, 'operation')} that the plugin dropped before it wrote them"
     if inspected.contradicting:
@@ -156,13 +169,14 @@ def state_of(records: InspectorRecords) -> JobState | None:
     if not records.operations:
         return None
     inspected = compare(records.operations)
-    said, verdict = sentence(inspected)
+    said = sentence(inspected)
     every = max((one.ranks for one in records.operations), default=0)
     return JobState(
         name=NAME,
         program=NAME,
-        sentence=f"{NAME}: {plural(every, 'rank')}, {said}",
-        verdict=verdict,
+        sentence=f"{NAME}: {plural(every, 'rank')}, {said.text}",
+        verdict=said.verdict,
+        brief=said.behind(NAME),
         ranks=tuple(_ranks(records.operations, inspected)),
         findings=tuple(findings(inspected)),
         unknown=tuple(unknown(inspected, records)),
@@ -177,6 +191,14 @@ def trouble(inspected: Inspected, rank: int | None) -> RankTrouble | None:
     return RankTrouble(_comes_last(kind), KnownBy.INSPECTOR, TroubleKind.BEHIND)
 
 
+def waits_of(inspected: Inspected) -> dict[int | None, float]:
+    """By rank: the share of its time that it waits for the one that makes the job slow."""
+    kind = worst(inspected)
+    if kind is None or kind.late is None or (kind.share or 0.0) < SLOW_SHARE:
+        return {}
+    return {one.rank: one.share for one in kind.waiting if one.share is not None}
+
+
 def _ranks(operations: Iterable[FinishedOperation], inspected: Inspected) -> Iterator[RankState]:
     """The ranks of the largest communicator, each with the operation that it finished last."""
     last: dict[int, FinishedOperation] = {}
@@ -187,8 +209,10 @@ def _ranks(operations: Iterable[FinishedOperation], inspected: Inspected) -> Ite
             known = last.get(one.rank)
             if known is None or one.written_at >= known.written_at:
                 last[one.rank] = one
+    waits = waits_of(inspected)
     for rank, one in sorted(last.items()):
         yield RankState(
+            waiting=waits.get(rank),
             rank=rank,
             pid=None,
             label=f"rank {rank}",

@@ -80,11 +80,6 @@ class LateRank(msgspec.Struct, frozen=True, kw_only=True):
     equal: bool = True
     """Whether its work is known to be that of the others: stages of a pipeline differ by design."""
 
-    @property
-    def times_slower(self) -> float:
-        """How much longer a step takes than without."""
-        return 1 / (1 - min(self.waiting, 0.99))
-
 
 class JudgedLoads(msgspec.Struct, frozen=True, kw_only=True):
     """What the watch says of one job."""
@@ -104,6 +99,18 @@ class JudgedLoads(msgspec.Struct, frozen=True, kw_only=True):
     def late_pid(self) -> int | None:
         """The process that others of equal work wait for."""
         return self.late.pid if self.late is not None and self.late.equal else None
+
+    @property
+    def waits(self) -> dict[int | None, float]:
+        """By process: the share of the time that it waits for the one that is late."""
+        late = next((one for one in self.ranks if one.pid == self.late_pid), None)
+        if self.late is None or late is None:
+            return {}
+        if self.late.how is Lateness.HOST:
+            lost = {one.pid: one.busy - late.busy for one in self.ranks}
+        else:
+            lost = {one.pid: late.computing - one.computing for one in self.ranks}
+        return {pid: max(share, 0.0) for pid, share in lost.items() if pid != late.pid}
 
 
 class WatchedRank(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,9 +240,6 @@ def _work(slices: Mapping[int, GpuSlice], rank: int) -> float:
 
 
 def _exchanges(gpu_slice: GpuSlice) -> bool:
-    links, pcie = gpu_slice.nvlink_gbs, gpu_slice.pcie_gbs
-    return (
-        (links or 0.0) >= LEAST_LINK_GBS
-        or (links is None and pcie is None)
-        or ((pcie or 0.0) >= LEAST_PCIE_GBS)
-    )
+    """Whether data is seen to move: where none is, or nobody can tell, all may hang."""
+    links, pcie = gpu_slice.nvlink_gbs or 0.0, gpu_slice.pcie_gbs or 0.0
+    return links >= LEAST_LINK_GBS or pcie >= LEAST_PCIE_GBS

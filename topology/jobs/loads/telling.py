@@ -12,10 +12,12 @@ from ...model.units import gbs, percent
 from ..activity import FULL_CORE, Activity
 from ..flight.comparing import ranks_text
 from ..grouping import Job
-from ..standing import KnownBy, job_finding
+from ..lateness import in_brief, price, who_waits
+from ..standing import KnownBy, Sentence, job_finding
 from .judging import JudgedLoads, Lateness, LateRank, RankLoad
 
 MOST_NAMED = 3
+ABOUT = "about"
 NO_P2P = ("NCCL_P2P_DISABLE", "1")
 WAITS_FOR_CPU = 0.25
 """Share of the time that a thread stands in the queue of its CPUs, from which that is a reason."""
@@ -48,32 +50,31 @@ ALIKE, MOST_GROUPS = 10, 6
 """Ranks are told together whose shares are equal in tenths; so many groups are told."""
 
 
-def sentence(judged: JudgedLoads, reason: str) -> tuple[str, JobVerdict] | None:
+def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
     """What stands out, behind "4 ranks, "; None where nothing does."""
     late = judged.late
     if late is not None and not late.equal:
         does = "works on its CPU" if late.how is Lateness.HOST else "computes"
-        waits = "the other waits" if len(judged.ranks) == 2 else "the others wait"
-        return (
+        waits = who_waits(len(judged.ranks) - 1)
+        return Sentence(
             f"runs: rank {late.rank} {does} while {waits}, about {percent(100 * late.waiting)} of "
             f"the time, {UNEQUAL}",
             JobVerdict.RUNS,
         )
     if late is not None:
-        others = "the other waits" if len(judged.ranks) == 2 else "the others wait"
         does = (
             "keeps its GPU waiting" if late.how is Lateness.HOST else "computes for longer than all"
         )
         why = f": {reason}" if reason else ""
-        return (
-            f"rank {late.rank} {does}{why}; {others} for it about "
-            f"{percent(100 * late.waiting)} of the time, so that a step takes about "
-            f"{late.times_slower:.2g} times as long",
+        costs = price(len(judged.ranks) - 1, late.waiting, ABOUT)
+        return Sentence(
+            f"rank {late.rank} {does}{why}; {costs}",
             JobVerdict.SLOW,
+            in_brief(late.rank, late.waiting, ABOUT, reason),
         )
     if judged.launching:
         most = percent(100 * max(one.computing for one in judged.ranks))
-        return (
+        return Sentence(
             f"each rank keeps a core busy while no GPU computes for more than about {most} of the "
             "time: starting kernels, or other work of the CPUs, is what takes long, not the links",
             JobVerdict.SLOW,
@@ -81,9 +82,8 @@ def sentence(judged: JudgedLoads, reason: str) -> tuple[str, JobVerdict] | None:
     if judged.over_pcie:
         rate = gbs(max(one.pcie_gbs or 0.0 for one in judged.ranks))
         why = f": {reason}" if reason else ""
-        return f"their data goes over PCIe, {rate} each way, and none over NVLink{why}", (
-            JobVerdict.SLOW
-        )
+        text = f"their data goes over PCIe, {rate} each way, and none over NVLink{why}"
+        return Sentence(text, JobVerdict.SLOW)
     return None
 
 

@@ -14,7 +14,7 @@ from gputop.live.jobs_controller import asking, of_demo
 from gputop.live.recent import Recent
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.list import head_lines, rows_of
-from gputop.screens.jobs.standing import signs_of
+from gputop.screens.jobs.standing import said_of, signs_of
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
@@ -170,3 +170,27 @@ async def test_what_the_time_of_each_gpu_is_made_of_is_a_bar() -> None:
         assert bars.count("▒") > 5 * 10
         (late,) = re.findall(r" 4 (█+)(▒*)(·*) ", bars)
         assert [len(part) for part in late] == [9, 2, 13]
+
+
+def test_ranks_that_wait_for_a_late_one_show_for_what_share_of_the_time() -> None:
+    here = snapshot_with("slow-job-h100-8")
+    answer = of_demo(here)
+    ranks = {one.rank.rank: one.waits for one in said_of(answer).values()}
+    assert ranks == {**dict.fromkeys((0, 1, 2, 3, 5), "55 %"), 4: "–"}
+
+
+@pytest.mark.parametrize(
+    ("demo", "first"),
+    [
+        ("sick-h100-8", "✗ train.py: rank 3 (pid 41003, GPU3) keeps 5 waiting for 12 min"),
+        ("slow-job-h100-8", "▼ train.py: rank 4 is late, a step takes about 2.2 times as long"),
+    ],
+)
+def test_a_line_without_room_has_rank_and_price_first(demo: str, first: str) -> None:
+    here = snapshot_with(demo)
+    whole, brief = (headline(of_demo(here), here, width=width) for width in (0, 78))
+    assert whole is not None
+    assert brief is not None
+    assert "6 ranks" in text_of(whole)
+    assert text_of(brief).startswith(first)
+    assert len(first) <= 78

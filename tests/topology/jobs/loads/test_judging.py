@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gputop.topology.jobs.lateness import times_slower
 from gputop.topology.jobs.loads.judging import JudgedLoads, Lateness, WatchedRank, judge
 from gputop.topology.jobs.loads.watching import GpuSlice, JobLoads, slice_of
 from tests.support.places import TESTS
@@ -46,7 +47,7 @@ def test_the_late_rank_its_kind_and_its_price(name: str, how: Lateness, times: f
     late = judged(name).late
     assert late is not None
     assert (late.rank, late.pid, late.how) == (1, 101, how)
-    assert late.times_slower == pytest.approx(times, rel=0.3)
+    assert times_slower(late.waiting) == pytest.approx(times, rel=0.3)
 
 
 def test_other_work_on_a_gpu_makes_its_rank_late() -> None:
