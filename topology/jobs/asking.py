@@ -1,7 +1,7 @@
 """Asks about the jobs of this machine what is read-only and local, and says where each stands."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -10,14 +10,14 @@ from ..model.english import plural
 from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
 from ..sources.linux.process_files import namespaces
-from .activity import Activity, activity_delta, glance, variables
+from .activity import Activity, Glance, activity_delta, glance, variables
 from .conclude import Inquiry, conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, listed, read
 from .grouping import GpuUser, Job, jobs
 from .inspector.records import NEWS_BYTES, InspectorRecords
 from .inspector.records import read as read_records
 from .inspector.telling import state_of
-from .loads.watching import JobLoads, Watch, watch
+from .loads.watching import JobLoads, LoadWatch, Watch, watch
 from .ras.answer import AnswerForm, RasAnswer
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import CommunicatorState, communicator_states
@@ -200,6 +200,7 @@ def ask_live(
     past: TrafficPast | None = None,
     asker: Asker | None = None,
     inspector: str = "",
+    watched: bool = True,
 ) -> JobsReport:
     """Read /proc twice, look for dumps, and with `ras` ask NCCL's service twice.
 
@@ -207,49 +208,28 @@ def ask_live(
 
     `wait`: seconds for each place of RAS and each time; `pause`: from the first look to the
     second; `memory`: of the answer before, so that standing still since then is known;
-    `past`: what the GPUs carried lately.
+    `past`: what the GPUs carried lately; `watched`: whether the GPUs are watched meanwhile.
     """
     by = asker or Asker()
-    found = jobs(snapshot)
-    users = [user for job in found for user in job.processes]
-    pids = [user.pid for user in users]
-    limited = {user.pid for user in users if user.reading.cpu_quota is not None}
-    linked = _linked(snapshot, found)
-    first, began = glance(by.tree, pids, by.clock, limited), by.clock()
-    before = by.traffic(linked) if linked else None
-    watching = by.loads(linked, pids, by.tree, pause) if linked else None
-    asked: Sequence[RasPlace] = ()
-    here: tuple[Local, ...] = ()
-    if ras:
-        asked = places([(pid, dict(variables(by.tree, pid) or ())) for pid in pids])
-        here = locals_of(by.tree, [user.reading for user in users])
-    earlier = tuple(_settled(by.ras(place, wait), here) for place in asked)
+    these = _Asked(snapshot, by, wait, ras=ras)
+    first, began = these.glance(), by.clock()
+    before = these.traffic()
+    watching = these.watch(pause) if watched else None
+    earlier = these.replies()
     seen = remember(memory or {}, _told(earlier), by.clock())
     by.sleep(max(pause - (by.clock() - began), 0.0))
-    second = glance(by.tree, pids, by.clock, limited, first)
+    second = these.glance(first)
     loads = JobLoads() if watching is None else watching.end()
-    after = None if before is None else by.traffic(linked)
-    # One that gave no answer in time is not waited for again.
-    replies = tuple(
-        _settled(by.ras(reply.place, wait), here) if reply.answers else reply for reply in earlier
-    )
-    seen, now = remember(seen, _told(replies), by.clock()), by.clock()
-    gone = ended(found, (), (), by.tree)
-    if any(has_ended(job, gone) for job in found):
-        # The second answer may be another job's: texts do not tell which one speaks.
-        earlier = tuple(_json_of(reply) for reply in earlier)
-    states = tuple(
-        msgspec.structs.replace(state, quiet_seconds=quiet(seen, state.communicator.name, now))
-        for state in communicator_states(replies, earlier)
-    )
+    after = None if before is None else these.traffic()
+    replies = these.replies(earlier)
+    seen = remember(seen, _told(replies), by.clock())
     activities = activity_delta(by.tree, first, second)
-    dumps = _dumps(found, activities)
     return answer(
         snapshot,
         activities,
-        states,
-        dumps=dumps,
-        records=_records(found, activities, inspector),
+        these.states(replies, earlier, seen),
+        dumps=_dumps(these.jobs, activities),
+        records=_records(these.jobs, activities, inspector),
         replies=replies,
         asked=ras,
         tree=by.tree,
@@ -260,6 +240,60 @@ def ask_live(
         memory=seen,
         loads=loads,
     )
+
+
+class _Asked:
+    """The jobs of one snapshot, and what is asked about them twice."""
+
+    def __init__(self, snapshot: NodeSnapshot, by: Asker, wait: float, *, ras: bool) -> None:
+        self._by, self._wait = by, wait
+        self.jobs = jobs(snapshot)
+        users = [user for job in self.jobs for user in job.processes]
+        self._pids = [user.pid for user in users]
+        self._limited = {user.pid for user in users if user.reading.cpu_quota is not None}
+        self._linked = _linked(snapshot, self.jobs)
+        self._places: Sequence[RasPlace] = ()
+        self._here: tuple[Local, ...] = ()
+        if ras:
+            told = [(pid, dict(variables(by.tree, pid) or ())) for pid in self._pids]
+            self._places = places(told)
+            self._here = locals_of(by.tree, [user.reading for user in users])
+
+    def glance(self, before: Mapping[int, Glance] | None = None) -> dict[int, Glance]:
+        """Read the processes once."""
+        return glance(self._by.tree, self._pids, self._by.clock, self._limited, before)
+
+    def traffic(self) -> TrafficLook | None:
+        """What NVLink has carried so far, where a job may use it."""
+        return self._by.traffic(self._linked) if self._linked else None
+
+    def watch(self, seconds: float) -> LoadWatch | None:
+        """Begin to watch the GPUs of jobs that have several."""
+        if not self._linked:
+            return None
+        return self._by.loads(self._linked, self._pids, self._by.tree, seconds)
+
+    def replies(self, earlier: Sequence[RasReply] | None = None) -> tuple[RasReply, ...]:
+        """Ask RAS; of places that were asked earlier those that answered in time."""
+        if earlier is None:
+            return tuple(self._reply(place) for place in self._places)
+        return tuple(self._reply(one.place) if one.answers else one for one in earlier)
+
+    def _reply(self, place: RasPlace) -> RasReply:
+        return _settled(self._by.ras(place, self._wait), self._here)
+
+    def states(
+        self, replies: Sequence[RasReply], earlier: Sequence[RasReply], seen: Memory
+    ) -> tuple[CommunicatorState, ...]:
+        """The communicators by both answers, and since when each stands still."""
+        now, gone = self._by.clock(), ended(self.jobs, (), (), self._by.tree)
+        if any(has_ended(job, gone) for job in self.jobs):
+            # The second answer may be another job's: texts do not tell which one speaks.
+            earlier = tuple(_json_of(reply) for reply in earlier)
+        return tuple(
+            msgspec.structs.replace(state, quiet_seconds=quiet(seen, state.communicator.name, now))
+            for state in communicator_states(replies, earlier)
+        )
 
 
 def _settled(reply: RasReply, here: Sequence[Local]) -> RasReply:
