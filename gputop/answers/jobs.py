@@ -60,6 +60,7 @@ COLUMNS = (
     Column("busy", right=True, optional=True),
     Column("state", optional=True),
     Column("core", right=True, optional=True),
+    Column("GPU memory", right=True, optional=True),
     Column("host memory", right=True, optional=True),
     Column("last collective", optional=True),
     Column("what is odd", optional=True),
@@ -353,7 +354,8 @@ def _source(finding: Finding) -> str:
 
 def _table(job: JobState, snapshot: NodeSnapshot | None) -> Iterator[Block]:
     ranks = _most_telling(job.ranks)
-    rows = [_cells(rank, snapshot) for rank in ranks]
+    held = _gpu_memory(job)
+    rows = [_cells(rank, snapshot, held.get(rank.pid)) for rank in ranks]
     known = [at for at in range(len(COLUMNS)) if any(row[at] not in ("", UNKNOWN) for row in rows)]
     if known:
         yield Table(
@@ -373,7 +375,14 @@ def _most_telling(ranks: Sequence[RankState]) -> Sequence[RankState]:
     return [ranks[at] for at in sorted(order[:MOST_RANKS])]
 
 
-def _cells(rank: RankState, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
+def _gpu_memory(job: JobState) -> dict[int | None, int | None]:
+    """By process: what it holds on its GPUs, as far as the driver says."""
+    return {} if job.job is None else {user.pid: user.memory_bytes for user in job.job.processes}
+
+
+def _cells(
+    rank: RankState, snapshot: NodeSnapshot | None, gpu_memory: int | None
+) -> tuple[str, ...]:
     activity = rank.activity
     named = snapshot is not None and rank.gpus
     state, core, memory = UNKNOWN, UNKNOWN, UNKNOWN
@@ -388,6 +397,7 @@ def _cells(rank: RankState, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
         percent(rank.busy_percent),
         state,
         core,
+        size(gpu_memory),
         memory,
         clean(UNKNOWN if rank.last is None else rank.last.name, 40),
         clean("" if rank.trouble is None else rank.trouble.text, 60),
@@ -404,14 +414,16 @@ def _read_from(report: JobsReport) -> tuple[str, ...]:
 
 
 def _job(job: JobState) -> dict[str, Any]:
+    held = _gpu_memory(job)
     return {
         "name": job.name,
         "program": job.program,
         "verdict": job.verdict,
         "sentence": job.sentence,
+        "brief": job.brief or job.sentence,
         "quiet_seconds": job.quiet_seconds,
         "world_size": None if job.job is None else job.job.world_size,
-        "ranks": [_rank(rank) for rank in job.ranks],
+        "ranks": [_rank(rank, held.get(rank.pid)) for rank in job.ranks],
         "facts": [
             {
                 "text": finding.title,
@@ -438,7 +450,7 @@ MEASURED = (
 """Fields of an activity that JSON holds by their names."""
 
 
-def _rank(rank: RankState) -> dict[str, Any]:
+def _rank(rank: RankState, gpu_memory: int | None) -> dict[str, Any]:
     activity, trouble, last = rank.activity, rank.trouble, rank.last
     return {
         "rank": rank.rank,
@@ -453,7 +465,9 @@ def _rank(rank: RankState) -> dict[str, Any]:
         **{name: getattr(activity, name, None) for name in MEASURED},
         "wait_channel": None if activity is None else activity.channel,
         "queued": None if activity is None else activity.queued,
+        "gpu_memory_bytes": gpu_memory,
         "load": rank.load,
+        "waiting": rank.waiting,
     }
 
 
