@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gputop.live.findings import shown
 from gputop.live.jobs_controller import of_demo
-from gputop.screens.job_sentence import headline
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of, table
 from gputop.screens.node.head import (
     cost_line,
@@ -90,8 +89,8 @@ def first_lines(snapshot: NodeSnapshot, width: int) -> Iterator[Line]:
 def _second(answer: JobsReport | None, snapshot: NodeSnapshot, use: Use, width: int) -> Line:
     """The job that something is wrong with, else who runs; and the command that sees more."""
     end: Line = ((" · ", "muted"), (MORE, "key bold"))
-    if job := headline(answer, snapshot, width=width - width_of(end) - 1):
-        return (*job_line(job, width, end)[0], *end)
+    if (job := job_line(answer, snapshot, width, end)) is not None:
+        return (*job[0], *end)
     line = use_line(use, snapshot, width)
     late: Line = ((" · for late ranks ", "muted"), (MORE, "key bold"))
     watched = snapshot.is_live and any(len(job.ranked) > 1 for job in use.jobs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.printing.verdicts import checks_done, counted, notices
 from gputop.screens import NAMES
+from gputop.screens.job_sentence import headline
 from gputop.screens.node.cells import BUSY_PERCENT
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.kept import Kept
@@ -19,6 +20,7 @@ from gputop.widgets.spans import Line, Span, cut, width_of
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
+    from gputop.topology.jobs.asking import JobsReport
     from gputop.topology.model.finding import Finding
     from gputop.topology.model.machine import Machine
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -106,8 +108,13 @@ def _details(screen: str) -> Line:
 JOBS_END = _details("jobs")
 
 
-def job_line(sentence: Line, width: int, end: Line = JOBS_END) -> tuple[Line, Line]:
+def job_line(
+    answer: JobsReport | None, snapshot: NodeSnapshot, width: int, end: Line = JOBS_END
+) -> tuple[Line, Line] | None:
     """In place of who runs: the job that something is wrong with; at the right where more is."""
+    sentence = headline(answer, snapshot, width=width - width_of(end) - 2)
+    if sentence is None:
+        return None
     (text, ink), tail, _ = sentence
     first = cut(((f" {text}", ink),), width - width_of((tail,)) - width_of(end) - 1)
     return (*first, tail), end

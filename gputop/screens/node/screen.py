@@ -10,18 +10,9 @@ from msgspec.structs import replace
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.screens.job_sentence import headline
 from gputop.screens.node.detail import brief_line, detail_lines
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of
-from gputop.screens.node.head import (
-    JOBS_END,
-    cost_line,
-    job_line,
-    loads_of,
-    use_line,
-    use_of,
-    verdict_line,
-)
+from gputop.screens.node.head import cost_line, job_line, loads_of, use_line, use_of, verdict_line
 from gputop.screens.node.identity import (
     DEMOS,
     absence_lines,
@@ -52,7 +43,7 @@ from gputop.widgets.link_matrix import (
     matrix_lines,
     matrix_title,
 )
-from gputop.widgets.spans import Line, text_of, width_of
+from gputop.widgets.spans import Line, text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
@@ -331,9 +322,7 @@ class NodeScreen(View):
             self.query_one("#verdict", HeadLine).show(line, end)
             measure = _MEASURE if snapshot.is_live else ()
             second = use_line(use, snapshot, width), measure
-            room = width - width_of(JOBS_END) - 2
-            if job := headline(self.gputop.jobs.answer, snapshot, width=room):
-                second = job_line(job, width)
+            second = job_line(self.gputop.jobs.answer, snapshot, width) or second
             self.query_one("#use", HeadLine).show(*second)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))
