@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from gputop.topology.jobs.standing import SEVERITIES, JobState
 from gputop.topology.model.finding import JOB, Finding
 from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import NOTICE, Origin
 
 MOST_FACTS = 8
-STEP = "See what its processes do."
 
 
 def job_finding(job: JobState) -> Finding:
@@ -24,6 +25,15 @@ def job_finding(job: JobState) -> Finding:
             Fact(what="fact", value=finding.title, source=", ".join(finding.sources))
             for finding in job.findings[:MOST_FACTS]
         ),
-        fix=tuple(Fix(text=STEP, command=step) for step in job.steps),
+        fix=_next(job),
         look=("gputop jobs",),
     )
+
+
+def _next(job: JobState) -> tuple[Fix, ...]:
+    """The line to run next for this job; `gputop jobs` has those that may follow."""
+    if not job.steps:
+        return ()
+    numbers = set(re.findall(r"\d+", job.steps[0]))
+    who = next((rank.label for rank in job.ranks if str(rank.pid) in numbers), "its process")
+    return (Fix(text=f"Run this next for {job.program}, about {who}.", command=job.steps[0]),)

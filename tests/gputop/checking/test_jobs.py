@@ -7,8 +7,9 @@ import json
 import pytest
 
 from gputop.checking.job_finding import job_finding
-from gputop.topology.jobs.standing import JobState
+from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.model.finding import JOB
+from gputop.topology.model.page import Fix
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
 from tests.support.command import gputop_here
 
@@ -25,10 +26,15 @@ from tests.support.command import gputop_here
     ],
 )
 def test_a_job_counts_as_its_verdict_does(verdict: JobVerdict, severity: Severity) -> None:
-    job = JobState(name="a", program="a", sentence="a: said", verdict=verdict, steps=("ps -p 1",))
+    rank = RankState(rank=3, pid=41, label="rank 3 (pid 41, GPU3)")
+    steps = ("py-spy dump --pid 41", "py-spy dump --pid 40")
+    job = JobState(
+        name="a", program="a", sentence="a: said", verdict=verdict, ranks=(rank,), steps=steps
+    )
     found = job_finding(job)
     assert (found.severity, found.title) == (severity, "a: said")
-    assert found.commands == ("ps -p 1",)
+    text = "Run this next for a, about rank 3 (pid 41, GPU3)."
+    assert found.fix == (Fix(text=text, command="py-spy dump --pid 41"),)
 
 
 @pytest.mark.parametrize(("demo", "code"), [("sick-h100-8", 2), ("hgx-h100-8", 0)])
