@@ -167,18 +167,8 @@ class Explained(msgspec.Struct, frozen=True):
     def blocks(self) -> Iterator[Block]:
         """Faults first, then several hosts where somebody asked for them, one host, the changes."""
         asked, prediction = self.asked, self.prediction
-        if self.findings:
-            yield Findings(self.findings)
-            for finding in self.findings:
-                if finding.id in OF_PATHS:
-                    yield Steps(finding.fix, 4)
-            yield from (Text(SOUND, role=Role.MUTED), Blank())
-        if self.many is not None:
-            from gputop.topology.explain.hosts import sections as sections_of_hosts
-
-            for section in sections_of_hosts(self.many, prediction.assumptions):
-                yield from section.blocks()
-            yield from (Blank(), Text("One host alone:"))
+        yield from self._faults()
+        yield from self._several()
         changes = changes_of(asked.settings)
         comparison = self._comparison(changes) if changes else None
         if self.pair is not None:
@@ -200,15 +190,37 @@ class Explained(msgspec.Struct, frozen=True):
         if self.pair is None and not changes and prediction.ranks <= MATRIX_RANKS:
             narrow = bottleneck(Node(self.snapshot).with_prediction(prediction))
         yield from prediction_blocks(prediction, self.pair, text, narrow=narrow, unsure=unsure)
+        yield from self._advised()
+        if self.two is not None and self.pair is not None:
+            yield from (Blank(), Text("The same pair in a job over two hosts:"))
+            yield from prediction_blocks(self.two, self.pair)
+
+    def _faults(self) -> Iterator[Block]:
+        if not self.findings:
+            return
+        yield Findings(self.findings)
+        for finding in self.findings:
+            if finding.id in OF_PATHS:
+                yield Steps(finding.fix, 4)
+        yield from (Text(SOUND, role=Role.MUTED), Blank())
+
+    def _several(self) -> Iterator[Block]:
+        """All hosts of a job over several."""
+        if self.many is None:
+            return
+        from gputop.topology.explain.hosts import sections as sections_of_hosts
+
+        for section in sections_of_hosts(self.many, self.prediction.assumptions):
+            yield from section.blocks()
+        yield from (Blank(), Text("One host alone:"))
+
+    def _advised(self) -> Iterator[Block]:
         if self.advice:
             yield Blank()
         for advice in self.advice:
             yield Text(f"{advice.title}: {advice.why}")
             if advice.command:
                 yield Text(f"{advice.text.rstrip('.')}: {advice.command}", indent=2)
-        if self.two is not None and self.pair is not None:
-            yield from (Blank(), Text("The same pair in a job over two hosts:"))
-            yield from prediction_blocks(self.two, self.pair)
 
     @property
     def _whole(self) -> bool:

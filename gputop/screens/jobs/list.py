@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gputop.live.recent import Recent
     from gputop.topology.model.finding import Finding
     from gputop.topology.model.machine import Gpu
+    from gputop.topology.model.readings import ProcessReading
 
 COLUMNS = (
     ("rank", 4),
@@ -147,25 +148,15 @@ def _cells(
     gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
     readings = filter(None, map(snapshot.readings.gpu, user.gpus))
     shares = [gpu.utilization_percent for gpu in readings if gpu.utilization_percent is not None]
-    bound = together(tuple(binding(snapshot.machine, process, gpu) for gpu in gpus))
-    numa = written({node for gpu in gpus if (node := gpu_numa(gpu)) is not None})
-    where, ink = CROWDED if crowded else BOUND[bound]
-    near = where if crowded or not numa else f"{numa} {where}"
-    last = None if said is None else said.rank.last
-    waits, core = (UNKNOWN, UNKNOWN) if said is None else (said.waits, said.core)
-    behind = said.behind if said is not None else 0
     return (
         (whole(process.rank), _ink(process.rank)),
         (str(user.pid), ""),
         (gpu_names(user.gpus, snapshot.machine), ""),
-        (UNKNOWN if last is None else last.name, _ink(last)),
-        (f"-{behind}" if behind else "", "bad"),
-        (waits, "muted" if waits == UNKNOWN else ""),
-        (core, "muted" if core == UNKNOWN else ""),
+        *_said_cells(said),
         (size(user.memory_bytes), _ink(user.memory_bytes)),
         (size(process.memory_bytes), _ink(process.memory_bytes)),
         _carried(gpus, recent),
-        (near, ink),
+        CROWDED if crowded else _bound_cell(process, gpus, snapshot),
         (process.state or UNKNOWN, STATES.get(process.state or "") or _ink(process.state)),
         (percent(sum(shares) / len(shares)) if shares else UNKNOWN, ""),
         (process.command or "not readable", _ink(process.command)),
@@ -173,6 +164,29 @@ def _cells(
         (short(age(process.started_at, snapshot)), _ink(process.started_at)),
         (process.cpu_affinity or UNKNOWN, "bad" if crowded else _ink(process.cpu_affinity)),
     )
+
+
+def _said_cells(said: SaidOfRank | None) -> tuple[tuple[str, str], ...]:
+    """What its job says of it: last collective, how far behind, how long it waits, its core."""
+    if said is None:
+        unknown = UNKNOWN, "muted"
+        return unknown, ("", "bad"), unknown, unknown
+    last = said.rank.last
+    return (
+        (UNKNOWN if last is None else last.name, _ink(last)),
+        (f"-{said.behind}" if said.behind else "", "bad"),
+        *((text, "muted" if text == UNKNOWN else "") for text in (said.waits, said.core)),
+    )
+
+
+def _bound_cell(
+    process: ProcessReading, gpus: Sequence[Gpu], snapshot: NodeSnapshot
+) -> tuple[str, str]:
+    """The NUMA node of its GPUs, and how its CPUs are bound against that."""
+    bound = together(tuple(binding(snapshot.machine, process, gpu) for gpu in gpus))
+    numa = written({node for gpu in gpus if (node := gpu_numa(gpu)) is not None})
+    where, ink = BOUND[bound]
+    return f"{numa} {where}" if numa else where, ink
 
 
 def _carried(gpus: Sequence[Gpu], recent: Recent | None) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from gputop.widgets.spans import Line, Span, left, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.model.machine import Gpu, GpuCache, MemoryBank
+    from gputop.topology.model.readings import GpuReading
     from gputop.widgets.gpu_cells import Row
 
 _LABEL = 16
@@ -58,33 +59,9 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "Memory", _known((inside, size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
     if vendor is AMD:
         yield from chip_facts(gpu)
-    least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
-    yield (
-        "Power",
-        _known(
-            ("limit ", whole(gpu.power_limit_watts, "W")),
-            (", default ", whole(gpu.power_limit_default_watts, "W")),
-            (", ", f"{least} to {most}" if UNKNOWN not in (least, most) else UNKNOWN),
-        ),
-    )
+    yield "Power", _power(gpu)
     if now is not None:
-        yield (
-            "Temperature",
-            _known(
-                ("", whole(now.temperature_c, "°C")),
-                (", memory ", whole(now.temperature_memory_c, "°C")),
-                ("; slows at ", whole(gpu.temperature_slowdown_c, "°C")),
-            ),
-        )
-        yield (
-            "Clocks",
-            f"{_engine(row)},"
-            f" memory {whole(now.clock_memory_mhz)}/{whole(gpu.clock_memory_max_mhz, 'MHz')}"
-            + ("" if now.performance_state is None else f", P{now.performance_state}"),
-        )
-        reasons = now.throttle_reasons
-        causes = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
-        yield "Slowed by", UNKNOWN if reasons is None else causes or "nothing"
+        yield from _pace(row, now)
         yield "PCIe", _pcie(row)
     yield AMD.link if gpu.xgmi else vendor.link if vendor.known else "Links", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
@@ -95,6 +72,32 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         yield "Recovery", "no action needed" if action == "none" else action
     yield from _modes(row)
     yield from _processes(row)
+
+
+def _power(gpu: Gpu) -> str:
+    """Its limits: what is set, the default, and the span that may be set."""
+    least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
+    return _known(
+        ("limit ", whole(gpu.power_limit_watts, "W")),
+        (", default ", whole(gpu.power_limit_default_watts, "W")),
+        (", ", f"{least} to {most}" if UNKNOWN not in (least, most) else UNKNOWN),
+    )
+
+
+def _pace(row: Row, now: GpuReading) -> Iterator[tuple[str, str]]:
+    """How warm it is, how fast it runs, and what holds it back."""
+    gpu, reasons = row.gpu, now.throttle_reasons
+    warm = _known(
+        ("", whole(now.temperature_c, "°C")),
+        (", memory ", whole(now.temperature_memory_c, "°C")),
+        ("; slows at ", whole(gpu.temperature_slowdown_c, "°C")),
+    )
+    yield "Temperature", warm
+    memory = f"{whole(now.clock_memory_mhz)}/{whole(gpu.clock_memory_max_mhz, 'MHz')}"
+    state = "" if now.performance_state is None else f", P{now.performance_state}"
+    yield "Clocks", f"{_engine(row)}, memory {memory}{state}"
+    causes = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
+    yield "Slowed by", UNKNOWN if reasons is None else causes or "nothing"
 
 
 def _place(row: Row) -> Iterator[tuple[str, str]]:
