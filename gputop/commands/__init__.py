@@ -8,6 +8,7 @@ SUMMARIES = {
     "snapshot": "Print all that is known about the node as JSON.",
     "net.command": "Measure the network between nodes, started on each of them.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
+    "schema": "Print the JSON Schema of a document.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

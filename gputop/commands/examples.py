@@ -73,6 +73,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop fleet plan results/", "the next round, and what is at fault"),
         ("gputop fleet plan results/ --format sbatch", "the next round as a script for Slurm"),
     ),
+    "schema": (("gputop schema check", "what the JSON of a check holds"),),
     "completion": (),
 }
 """Name of a command -> what somebody may type, with what it is for."""

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from ..model.severity import FigureBasis
-from ..model.snapshot import NodeSnapshot
 
 EACH_GPU, WHOLE_NODE = "GPU", "node"
 CATEGORIES = ("hardware", "wiring", "driver", "firmware", "settings", "environment")
@@ -80,5 +79,6 @@ class FleetSection(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the figures, or the node itself, belong to a demo."""
     redacted: bool = False
     """Whether its names are stand-ins."""
-    snapshot: NodeSnapshot | dict[str, Any] | None = None
-    """The whole snapshot, where --snapshot asked for it."""
+    snapshot: Any = None
+    """The whole snapshot where --snapshot asked for it, else None: a record, or what is left of one
+    that was redacted."""
