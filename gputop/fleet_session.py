@@ -53,9 +53,7 @@ def open_fleet(folder: str, expected: Collection[str], fabric: SwitchFabric | No
         app: FleetApp = made(watch, remembered)
         if tabs is not None:
             app.fleet_screen.tabs = tabs
-        app.run()
-        if app._exception is not None:
-            raise app._exception
+        _run(app)
         opened = app.return_value
         if not isinstance(opened, WholeNode) or opened.snapshot is None:
             return app.return_code or 0
@@ -73,7 +71,12 @@ def _show(snapshot: NodeSnapshot, folder: str, remembered: Preferences) -> int |
     feed = FixedFeed(msgspec.structs.replace(snapshot, source=(source,)))
     app: GpuTop = import_module("gputop.app").GpuTop(feed, 1.0, remembered)
     app.parent_title = BEHIND
+    _run(app)
+    return None if app.return_value == BACK else app.return_code or 0
+
+
+def _run(app: FleetApp | GpuTop) -> None:
+    hangup.guard()  # an app that ended took its handlers of signals along
     app.run()
     if app._exception is not None:
         raise app._exception
-    return None if app.return_value == BACK else app.return_code or 0

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from gputop.terminal.job_control import in_front
+from gputop.terminal.painting.holding import holding
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -43,6 +44,7 @@ class EarlyScreen:
             before = termios.tcgetattr(stdin)
             modes = [*before]
             modes[_LOCAL] &= ~_COOKED
+            holding.begun = True
             termios.tcsetattr(stdin, termios.TCSANOW, modes)
             self._before, self._picture = before, picture
             out.write(f"{ENTER}{HIDE_CURSOR}{picture}")
@@ -57,6 +59,7 @@ class EarlyScreen:
             termios.tcsetattr(sys.__stdin__, termios.TCSANOW, before)
             sys.__stderr__.write(f"{SHOW_CURSOR}{LEAVE}")
             sys.__stderr__.flush()
+            holding.begun = False
 
     def driver(self, base: type[Driver]) -> type[Driver]:
         """A driver that goes on with what is on screen, so that it does not flicker."""

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from gputop.terminal.painting.holding import holding
+
 EXIT_CODE = 128 + signal.SIGHUP
 ASKED = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
@@ -26,6 +28,8 @@ RESET = (
     b"\x1b[?7h\x1b[?25h\x1b[?1049l"  # line wrap, cursor, the screen from before
 )
 """Undoes everything that is requested of a terminal."""
+TURN_SECONDS = 1.0
+"""How long the end waits for a thread that writes to the terminal."""
 
 
 def guard() -> None:
@@ -36,17 +40,19 @@ def guard() -> None:
     ends by the signal after one that met its `exec`. Call it in the main thread, before anything
     is drawn.
     """
-    stream = sys.__stdin__
-    if stream is None:
+    stdin, stderr = sys.__stdin__, sys.__stderr__
+    if stdin is None or stderr is None:
         return
-    number = stream.fileno()
-    before = termios.tcgetattr(number)
+    # Keys may come from a terminal that was opened to read, which takes no RESET.
+    keys, drawn_on = stdin.fileno(), stderr.fileno()
+    before = termios.tcgetattr(keys)
 
     def end(code: int, _frame: FrameType | None) -> None:
+        holding.turn.acquire(timeout=TURN_SECONDS)
         with suppress(OSError, termios.error):
-            if termios.tcgetattr(number) != before:
-                termios.tcsetattr(number, termios.TCSANOW, before)
-                os.write(number, RESET)
+            if holding.begun or termios.tcgetattr(keys) != before:
+                termios.tcsetattr(keys, termios.TCSANOW, before)
+                os.write(drawn_on, RESET)
         os._exit(128 + code)
 
     for code in (signal.SIGHUP, *ASKED):

@@ -20,6 +20,7 @@ from textual import events
 from textual.driver import Driver
 from textual.message import Message
 
+from gputop.terminal.painting.holding import holding
 from gputop.terminal.painting.sender import Sender
 from gputop.terminal.size import HIGHEST, WIDEST, bounded
 
@@ -155,6 +156,24 @@ class _Patient(selectors.SelectSelector):
         return keys
 
 
+class _InTurn:
+    """The file that Textual's own thread writes to."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with holding.turn:
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with holding.turn:
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 class Painting(Driver):
     """Stands before a driver of Textual in the order of classes; calls documented methods only.
 
@@ -170,6 +189,7 @@ class Painting(Driver):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._patience = Patience()
+        self._file = _InTurn(getattr(self, "_file", None))
         self._size = self._size or self._get_terminal_size()
 
     def write(self, data: str) -> None:
@@ -182,6 +202,7 @@ class Painting(Driver):
     def start_application_mode(self) -> None:
         """Take the terminal, which is empty then."""
         self._end_sender()
+        holding.begun = True
         self._patience.begin()
         loop = asyncio.get_running_loop()
 
@@ -248,6 +269,7 @@ class Painting(Driver):
         """Write the rest and let go of the terminal."""
         self._end_sender()
         super().close()
+        holding.begun = False
         self._patience.close()
 
     def process_message(self, message: Message) -> None:

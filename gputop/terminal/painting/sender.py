@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import NamedTuple
 
+from gputop.terminal.painting.holding import holding
 from gputop.terminal.painting.painter import Painter
 from gputop.terminal.painting.pens import PictureError
 from gputop.terminal.painting.picture import Picture
@@ -302,7 +303,7 @@ class Sender:
         return True
 
     def _write_some(self) -> None:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError), holding.turn:
             self._leaving = self._leaving[os.write(self._terminal, self._leaving) :]
 
     def _take(self) -> None:

@@ -17,6 +17,8 @@ DRAWS = """
 import os, signal, sys
 from gputop.terminal import hangup
 from gputop.terminal.early_screen import EarlyScreen
+if sys.argv[1] == "only reads keys":
+    os.dup2(os.open(os.ttyname(0), os.O_RDONLY | os.O_NOCTTY), 0)
 hangup.guard()
 screen = EarlyScreen()
 screen.draw("a picture")
@@ -28,7 +30,7 @@ else:
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("how", ["ends", "is killed"])
+@pytest.mark.parametrize("how", ["ends", "is killed", "only reads keys"])
 def test_it_is_given_back_without_an_app(how: str) -> None:
     with Terminal([how], command=[sys.executable, "-c", DRAWS]) as terminal:
         terminal.wait_end()

@@ -6,7 +6,7 @@ import pytest
 
 from gputop.topology.logs.reading import gathering, graph_lines
 from gputop.topology.logs.reading.gathering import GatheredLog
-from gputop.topology.logs.reading.prefix import Heads
+from gputop.topology.logs.reading.prefix import Heads, Speaker
 from gputop.topology.logs.reading.read import read_log
 
 WORK = (
@@ -102,9 +102,12 @@ def test_a_head_is_read_once_whatever_launchers_put_before_it(
 ) -> None:
     read: list[bytes] = []
     speaker = Heads.speaker
-    monkeypatch.setattr(
-        Heads, "speaker", lambda self, end, head: read.append(end) or speaker(self, end, head)
-    )
+
+    def heard(heads: Heads, end: bytes, head: bytes) -> Speaker | None:
+        read.append(end)
+        return speaker(heads, end, head)
+
+    monkeypatch.setattr(Heads, "speaker", heard)
     lines = [b"10:00:%02d node " % second + HEAD + b"proxy" for second in range(60)]
     assert read_log(lines).library_lines == 60
     assert read == [b"n1:7:9 [0]"]
