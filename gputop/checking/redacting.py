@@ -57,11 +57,18 @@ def redacted_document(
     return made, host
 
 
-def redactor_of(node: NodeSnapshot) -> Redactor:
+def redactor_of(node: NodeSnapshot | None) -> Redactor:
     """What gives every name of this node its stand-in. Raises Exit without a key."""
     redactor = Redactor(_key())
-    learn(msgspec.to_builtins(node), redactor)
+    if node is not None:
+        learn(msgspec.to_builtins(node), redactor)
     return redactor
+
+
+def hidden(document: dict[str, Any], node: NodeSnapshot | None) -> dict[str, Any]:
+    """A document without the names of this node, nor what looks like a name. Raises Exit."""
+    made: dict[str, Any] = replaced(document, redactor_of(node))
+    return made
 
 
 class HostNames:

@@ -9,6 +9,7 @@ SUMMARIES = {
     "net.command": "Measure the network between nodes, started on each of them.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "schema": "Print the JSON Schema of a document.",
+    "mcp": "Answer agents over stdin and stdout (MCP).",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

@@ -64,6 +64,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop probe net --rank 0 --of 2 --meet /shared/meet", "on the first of two nodes"),
         ("gputop probe net --rank 1 --of 2 --meet /shared/meet", "on the second one"),
     ),
+    "mcp": (
+        ("gputop mcp --redact", "what an agent's client starts"),
+        ("gputop mcp --skill", "when to use which tool"),
+    ),
     "fleet": (
         ("gputop fleet --demo", "a made-up cluster with some odd nodes"),
         ("gputop fleet results/", "the app on what `gputop check -o` wrote on each node"),

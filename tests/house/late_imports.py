@@ -56,6 +56,8 @@ STARTS = {
     "check --quick": COMMAND.format(arguments=["check", "--quick", "--demo", "hgx-h100-8"]),
     "explain --from": COMMAND.format(arguments=["explain", "--from", SNAPSHOT]),
     "library reads": f"import gputop\ngputop.load({SNAPSHOT!r}).gpus",
+    "agents listen": "import gputop.agents.serving",
+    "mcp --skill": COMMAND.format(arguments=["mcp", "--skill"]),
     "--help": COMMAND.format(arguments=["--help"]),
     "--version": "import gputop.__main__\ngputop.__main__._print_version()",
 }

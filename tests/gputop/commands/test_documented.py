@@ -36,11 +36,12 @@ NOT_RUN = {
     "probe net": "measures between nodes",
     "probe --history": "compares what was measured here",
     "-": "reads stdin",
+    "mcp --redact": "waits for an agent",
     "log FILE|FOLDER": "stands for the files of a reader",
     "fleet plan --format": "goes on with a folder that the text has named",
 }
 """Commands that are parsed alone: what begins or ends so."""
-WITHOUT_NODE = ("completion", "doctor", "fleet", "rules", "rule", "about", "schema")
+WITHOUT_NODE = ("completion", "doctor", "fleet", "rules", "rule", "about", "schema", "mcp")
 """Commands that take no --demo, or one without a name."""
 CLUSTER = ("results", "results/", "checks", "DIR", "$DIR", "earlier")
 """Folders that many nodes have written into."""

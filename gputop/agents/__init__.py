@@ -1,0 +1,1 @@
+"""The answers of gputop as tools for agents: the Model Context Protocol over stdin and stdout."""

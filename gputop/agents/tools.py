@@ -1,0 +1,435 @@
+"""The tools: each takes its arguments, asks what its command asks, and tells facts.
+
+Nothing is computed here: what a tool says is an answer of the library or of a command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gputop.agents.requests import (
+    CheckTool,
+    CompareTool,
+    ExplainTool,
+    FiguresTool,
+    JobsTool,
+    NextMeasurementTool,
+    NodeTool,
+    ReadTextTool,
+    ToolRequest,
+    TopologyTool,
+    WhatIfTool,
+)
+from gputop.agents.told import AgentAnswer, AgentFact, FactKind, bounded, document_of
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.library import NodeAnswers, demo, read_text
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Basis, Page
+from gputop.topology.model.severity import RungState
+from gputop.topology.model.snapshot import NodeSnapshot
+
+PREDICTED, CONCLUDED, READ, OPEN = (
+    FactKind.PREDICTED,
+    FactKind.CONCLUDED,
+    FactKind.READ,
+    FactKind.OPEN,
+)
+_COLUMNS = 100
+_PROBE = re.compile(r"\bprobe ([a-z][a-z0-9-]+)")
+_BASES = {
+    Basis.MEASURED: FactKind.MEASURED,
+    Basis.SIMULATED: FactKind.SIMULATED,
+    Basis.ASSUMED: OPEN,
+}
+
+
+class Heard(NamedTuple):
+    """What a tool found: the node that it is about, where there is one, and the facts."""
+
+    node: NodeSnapshot | None
+    facts: Iterable[AgentFact]
+    assumptions: tuple[str, ...] = ()
+
+
+def _node(asked: NodeTool) -> Heard:
+    found = asked.node()
+    return Heard(found.snapshot, _node_facts(found), found.snapshot.assumptions)
+
+
+def _node_facts(found: NodeAnswers) -> Iterator[AgentFact]:
+    machine, source = found.snapshot.machine, ", ".join(found.snapshot.source)
+    for what, records, names in (
+        ("host", (machine.host,), _HOST),
+        ("software", (machine.software,), None),
+        ("GPU", machine.gpus, _GPU),
+    ):
+        for record in records:
+            value = {} if record is None else _known(record, names)
+            why = () if value else ("nobody told it",)
+            yield AgentFact(what=what, value=value or None, kind=READ, source=source, why=why)
+    nics = [nic.name for nic in machine.rdma] or [one.name for one in machine.interfaces]
+    yield AgentFact(what="NICs", value=nics, kind=READ, source=source)
+    for problem in found.problems:
+        yield AgentFact(what="could not be read", value=None, kind=OPEN, source="", why=(problem,))
+
+
+_HOST = ("hostname", "os_name", "kernel", "cpu_model_name", "memory_bytes", "hypervisor")
+_GPU = (
+    "index", "address", "name", "memory_bytes", "numa_node", "pcie_gen_max", "pcie_width_max",
+    "power_limit_watts", "mig_enabled", "ecc_enabled",
+)  # fmt: skip
+
+
+def _known(record: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """The fields of a record that somebody told."""
+    fields = {name: getattr(record, name) for name in names or record.__struct_fields__}
+    return {name: value for name, value in fields.items() if value not in (None, (), "")}
+
+
+def _topology(asked: TopologyTool) -> Heard:
+    found = asked.node()
+    if asked.peer and not asked.gpu:
+        raise Exit("peer needs gpu: a pair has two", USAGE)
+    if asked.peer:
+        return Heard(found.snapshot, _pair(found, asked.gpu, asked.peer))
+    if asked.gpu:
+        return Heard(found.snapshot, _places(found, asked.gpu))
+    from gputop.topology.exports.written import exported
+
+    written = exported("matrix", found.node)
+    source = ", ".join(found.snapshot.source)
+    matrix = AgentFact(what="matrix", value=written.text.expandtabs(10), kind=READ, source=source)
+    return Heard(found.snapshot, (matrix,), written.assumptions)
+
+
+def _pair(found: NodeAnswers, gpu: str, peer: str) -> Iterator[AgentFact]:
+    pair = found.p2p(gpu, peer)
+    source = ", ".join(pair.source)
+    who = f"{pair.src} to {pair.dst}"
+    why = tuple(dict.fromkeys(text.rstrip(".") for text in pair.why))
+    for what, value, kind, because in (
+        ("P2P granted by the driver", pair.granted, READ, ()),
+        ("P2P used by the library", pair.uses_p2p, PREDICTED, why),
+        ("way", pair.way, PREDICTED, ()),
+    ):
+        yield AgentFact(what=f"{what}, {who}", value=value, kind=kind, source=source, why=because)
+    for what, gbs in (
+        ("healthy large copy", pair.healthy_gbs),
+        ("large copy that this pair should reach", pair.expected_gbs),
+    ):
+        yield AgentFact(
+            what=f"{what}, {who}",
+            value=gbs,
+            unit="GB/s one way",
+            kind=OPEN if gbs is None else FactKind(pair.basis or FactKind.TYPICAL.value),
+            source=", ".join(pair.references),
+            why=() if gbs is not None else ("no reference for such a pair", *why),
+            disproof="another figure of `gputop probe p2p` on idle GPUs",
+        )
+    for rung in pair.ladder:
+        open_ = rung.state in (RungState.OPEN, RungState.ASSUMED)
+        yield AgentFact(
+            what=f"ladder: {rung.title}",
+            value=f"{rung.state}: {rung.answer}",
+            kind=OPEN if open_ else CONCLUDED,
+            source=source,
+        )
+
+
+def _places(found: NodeAnswers, gpu: str) -> Iterator[AgentFact]:
+    nic, numa = found.nic_of(gpu), found.numa_of(gpu)
+    source = ", ".join(nic.source)
+    place = {"nic": nic.nic, "place": nic.place, "taken_by_library": nic.taken}
+    kind = PREDICTED if nic.taken else CONCLUDED
+    yield AgentFact(what=f"NIC of {nic.gpu}", value=place, kind=kind, source=source, why=nic.why)
+    near = {"numa_node": numa.numa_node, "cpus": numa.cpus}
+    yield AgentFact(what=f"NUMA of {nic.gpu}", value=near, kind=READ, source=source, why=numa.why)
+
+
+def _text_of(page: Page) -> str:
+    from gputop.printing.render import texts
+
+    return "\n".join(texts(page.blocks, _COLUMNS))
+
+
+def _explain(asked: ExplainTool) -> Heard:
+    from gputop.answers import explain
+
+    found = asked.node()
+    if bool(asked.collective) != (asked.size_bytes is not None):
+        raise Exit("a call needs a collective and a size_bytes", USAGE)
+    request = explain.ExplainRequest(
+        given=found.snapshot,
+        gpus=asked.gpus or None,
+        nodes=asked.nodes,
+        library=asked.library or None,
+    )
+    answer = explain.answer(request)
+    by = f"{answer.library.name} {answer.library.version}: gputop's model of its source"
+    facts = []
+    if asked.collective and asked.size_bytes is not None:
+        call = explain.call_of(request, answer, asked.collective, asked.size_bytes)
+        why = () if call.choices else ("not known for this library and node",)
+        choices = call.choices or (None,)
+        what = f"{asked.collective} of {asked.size_bytes} bytes"
+        facts = [
+            AgentFact(what=what, value=one, kind=PREDICTED, source=by, why=why) for one in choices
+        ]
+    page = AgentFact(
+        what="explanation",
+        value=_text_of(explain.QUESTION.page(answer)),
+        kind=PREDICTED,
+        source=by,
+        disproof="other words in a log of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,GRAPH",
+    )
+    return Heard(found.snapshot, (*facts, page), answer.assumptions)
+
+
+def _what_if(asked: WhatIfTool) -> Heard:
+    from gputop.answers import explain, flags
+
+    found = asked.node()
+    if not (asked.variable or asked.set):
+        raise Exit("name a variable, or set some", USAGE)
+    shared: dict[str, Any] = {
+        "given": found.snapshot,
+        "settings": tuple(f"{name}={value}" for name, value in asked.set.items()),
+        "library": asked.library or None,
+    }
+    facts = []
+    for name in dict.fromkeys(filter(None, (asked.variable, *asked.set))):
+        try:
+            told = flags.QUESTION.answer(flags.FlagsRequest(name=name, **shared | {"settings": ()}))
+        except Exit as error:
+            facts.append(AgentFact(what=name, value=None, kind=OPEN, source="", why=(str(error),)))
+            continue
+        text = _text_of(flags.QUESTION.page(told))
+        source = "" if told.flag is None else told.flag.source
+        facts.append(AgentFact(what=name, value=text, kind=CONCLUDED, source=source))
+    if asked.set:
+        answer = explain.answer(explain.ExplainRequest(**shared))
+        by = f"{answer.library.name} {answer.library.version}: gputop's model of its source"
+        text = _text_of(explain.QUESTION.page(answer))
+        facts.insert(0, AgentFact(what="what would change", value=text, kind=PREDICTED, source=by))
+    return Heard(found.snapshot, facts)
+
+
+def told_finding(finding: Finding) -> AgentFact:
+    """A finding as a fact."""
+    bases = {fact.basis for fact in finding.evidence}
+    kind = next((_BASES[basis] for basis in _BASES if basis in bases), CONCLUDED)
+    evidence = tuple(f"{fact.what}: {fact.value} ({fact.source})" for fact in finding.evidence)
+    open_ = tuple(
+        f"possible: {one.cause}{f' (decides: {one.needs})' if one.needs else ''}"
+        for one in finding.candidates
+    )
+    lines = [fact for fact in finding.evidence if fact.line is not None]
+    return AgentFact(
+        what=f"finding {finding.id}: {finding.severity.word}",
+        value=finding.title,
+        kind=OPEN if finding.candidates else kind,
+        source=", ".join(finding.sources),
+        sureness=str(finding.sureness),
+        disproof=finding.disproof,
+        why=(*filter(None, (finding.said_cause,)), *open_, *(() if lines else evidence)),
+        impact=finding.impact,
+        do=(*finding.look, *(line for fix in finding.fix for line in fix.lines)),
+        quoted=tuple(f"line {fact.line}: {fact.value}" for fact in lines),
+    )
+
+
+def _check(asked: CheckTool) -> Heard:
+    from gputop.answers.check import CheckRequest, answer
+
+    found = asked.node()
+    if asked.measure and (asked.file or asked.text):
+        raise Exit("a recording cannot be measured", USAGE)
+    of = answer(
+        CheckRequest(
+            given=found.snapshot,
+            demo=asked.demo or None,
+            quick=not asked.measure,
+            expect=asked.expect or None,
+        )
+    )
+    return Heard(of.snapshot, _verdict(of), of.assumptions)
+
+
+def _verdict(of: Any) -> Iterator[AgentFact]:
+    source = ", ".join(of.source)
+    missing = tuple(f"not known: {lack.what}: {lack.why}" for lack in of.evidence_missing)
+    yield AgentFact(
+        what="verdict", value=of.verdict_line, kind=CONCLUDED, source=source, why=missing
+    )
+    yield from map(told_finding, of.findings)
+
+
+def _read_text(asked: ReadTextTool) -> Heard:
+    node = demo(asked.demo) if asked.demo else None
+    try:
+        answer: Any = read_text(asked.text, node)
+    except Exit as error:
+        why = f"{error}. What describes a node goes to node, topology or check as `text`"
+        raise Exit(why, error.exit_code) from error
+    if hasattr(answer, "jobs"):
+        return Heard(None, _jobs_facts(answer), answer.assumptions)
+    read, said = answer.read, answer.read.outcome.sentence
+    facts = [
+        *(AgentFact(what="outcome", value=said, kind=CONCLUDED, source="the text"),) * bool(said),
+        *map(told_finding, read.findings),
+    ]
+    if answer.next:
+        facts.append(AgentFact(what="next step", value=answer.next, kind=CONCLUDED, source=""))
+    unknown = tuple(f"line {note.line}: {note.text}" for note in answer.unexplained)
+    if unknown:
+        facts.append(
+            AgentFact(
+                what="not explained", value=len(unknown), kind=OPEN, source="", quoted=unknown
+            )
+        )
+    return Heard(None, facts, answer.assumptions)
+
+
+def _jobs(asked: JobsTool) -> Heard:
+    found = asked.node()
+    answer = found.jobs()
+    return Heard(found.snapshot, _jobs_facts(answer), answer.assumptions)
+
+
+def _jobs_facts(answer: Any) -> Iterator[AgentFact]:
+    kind = FactKind.SIMULATED if answer.simulated else READ
+    source = ", ".join(answer.source)
+    if not answer.jobs:
+        from gputop.answers.jobs import nothing
+
+        why = (nothing(answer.snapshot),)
+        yield AgentFact(what="jobs", value=None, kind=OPEN, source=source, why=why)
+    for job in answer.jobs:
+        yield AgentFact(
+            what=f"job {job['name']}: {job['verdict']}",
+            value=job["sentence"],
+            kind=kind,
+            source=source,
+            why=tuple(f"{fact['text']} ({fact['from']})" for fact in job["facts"]),
+            do=tuple(map(str, job["next"])),
+        )
+        ranks = [{name: rank[name] for name in _RANK if rank[name]} for rank in job["ranks"]]
+        yield AgentFact(what=f"ranks of {job['name']}", value=ranks, kind=kind, source=source)
+
+
+_RANK = ("rank", "pid", "gpus", "trouble", "last_collective", "gpu_busy_percent")
+
+
+def _figures(asked: FiguresTool) -> Heard:
+    from gputop.agents.figures import facts
+
+    return Heard(None, facts(asked))
+
+
+def _compare(asked: CompareTool) -> Heard:
+    from gputop.answers.check import CheckRequest, answer
+
+    of = answer(CheckRequest(sources=(asked.after,), since=asked.before, quick=True))
+    return Heard(of.snapshot, _verdict(of), of.assumptions)
+
+
+def _next(asked: NextMeasurementTool) -> Heard:
+    from gputop.answers.check import CheckRequest, answer
+
+    found = asked.node()
+    of = answer(CheckRequest(given=found.snapshot, demo=asked.demo or None, quick=True))
+    log: Any = read_text(asked.log, found) if asked.log else None
+    more = log.read.findings if hasattr(log, "read") else ()
+    return Heard(of.snapshot, _deciding((*more, *of.findings), of, len(found.gpus)))
+
+
+def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[AgentFact]:
+    """What decides between candidates first, then the probes that rules wait for."""
+    from gputop.checking.runs import all_rules
+    from gputop.measuring.quantities import specs
+
+    for finding in findings:
+        for one in finding.candidates:
+            if one.needs:
+                yield AgentFact(
+                    what=f"decides about: {finding.title}",
+                    value=one.needs,
+                    kind=OPEN,
+                    source=", ".join(finding.sources),
+                    why=(f"possible: {one.cause}",),
+                )
+    waiting: dict[str, list[str]] = {}
+    for rule in all_rules():
+        asks = _PROBE.search(rule.evidence) if rule.id in of.not_examined else None
+        if asks and asks[1] in specs():
+            waiting.setdefault(asks[1], []).append(rule.title)
+    for probe in sorted(waiting, key=lambda name: -len(waiting[name])):
+        yield AgentFact(
+            what=f"gputop probe {probe}",
+            value=f"about {specs()[probe].estimate_seconds(gpus):.0f} s on {gpus} idle GPUs",
+            kind=FactKind.ESTIMATE,
+            source=specs()[probe].measures,
+            why=tuple(f"would decide: {title}" for title in waiting[probe]),
+        )
+    for lack in of.evidence_missing:
+        yield AgentFact(
+            what=f"read {lack.what}",
+            value=lack.printed_by or None,
+            kind=OPEN,
+            source="",
+            why=(lack.why,),
+        )
+
+
+class AgentTool(NamedTuple):
+    """One tool. Its description is the docstring of its request."""
+
+    name: str
+    request: type[ToolRequest]
+    call: Callable[[Any], Heard]
+
+
+TOOLS = (
+    AgentTool("node", NodeTool, _node),
+    AgentTool("topology", TopologyTool, _topology),
+    AgentTool("explain", ExplainTool, _explain),
+    AgentTool("what_if", WhatIfTool, _what_if),
+    AgentTool("check", CheckTool, _check),
+    AgentTool("read_text", ReadTextTool, _read_text),
+    AgentTool("jobs", JobsTool, _jobs),
+    AgentTool("figures", FiguresTool, _figures),
+    AgentTool("compare", CompareTool, _compare),
+    AgentTool("next_measurement", NextMeasurementTool, _next),
+)
+
+
+def asked_for(name: str, arguments: dict[str, Any]) -> tuple[AgentTool, ToolRequest]:
+    """The tool and its arguments; raises Exit for what it does not take."""
+    tool = next((one for one in TOOLS if one.name == name), None)
+    if tool is None:
+        raise Exit(f"no tool {name[:60]!r}; there are: {', '.join(t.name for t in TOOLS)}", USAGE)
+    try:
+        return tool, msgspec.convert(arguments, tool.request)
+    except msgspec.ValidationError as error:
+        raise Exit(f"{name}: {error}", USAGE) from error
+
+
+def answer_text(name: str, arguments: dict[str, Any], *, redact: bool = False) -> str:
+    """What a tool answers, as JSON of bounded size. Raises GputopError."""
+    tool, request = asked_for(name, arguments)
+    heard = tool.call(request)
+    node = () if heard.node is None else tuple(heard.node.source)
+    facts = tuple(heard.facts)
+    if not facts:
+        raise Exit("nothing is known about that", CANNOT_TELL)
+    answer = AgentAnswer(tool=name, node=node, facts=facts, assumptions=heard.assumptions)
+    document = document_of(answer)
+    if redact:
+        from gputop.checking.redacting import hidden
+
+        document = hidden(document, heard.node)
+    return bounded(document, request.most_bytes)
