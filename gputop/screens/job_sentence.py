@@ -19,8 +19,8 @@ def headline(
 ) -> Line | None:
     """Sentence, how many more are wrong, and its source; None where nothing is wrong with any.
 
-    `every`: of a job that runs, or of which nothing is known, too; `width`: of a line that holds
-    it alone, on which a longer one is said with rank and price first.
+    `every`: of a job that runs, or of which nothing is known, too; `width`: of the place that holds
+    it alone, in which a longer one is said with rank and price first.
     """
     found = wrong(answer) or (told(answer)[:1] if every else [])
     if not found:
@@ -30,6 +30,6 @@ def headline(
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
     mark = "" if snapshot.is_live else f" · {SIMULATED}"
     text = f"{sign} {clean(worst.sentence, 1000)}"
-    if width and width_of(((text + more, ""),)) > width:
+    if width and width_of(((text + more + mark, ""),)) > width:
         text = f"{sign} {clean(worst.brief or worst.sentence, 1000)}"
     return ((text, f"{ink} bold"), (more, "muted"), (mark, "muted"))

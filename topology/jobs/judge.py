@@ -10,7 +10,7 @@ from ..model.english import listing, plural
 from ..model.severity import JobVerdict
 from ..model.units import seconds
 from .collectives import last_of, spoken
-from .evidence import BUSY_PERCENT, IDLE_PERCENT
+from .evidence import BUSY_PERCENT, IDLE_PERCENT, TOLD_SECONDS
 from .flight.comparing import RecordedGroup
 from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
@@ -158,7 +158,7 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
     doing = f"; {_doing(job.guilty[0])}" if verdict is JobVerdict.WAITS else ""
     text = f"{job.waiting.text}{since}, {job.named}{doing}".rstrip("; ")
-    return Sentence(text, verdict, _held(job, job.waiting, since))
+    return Sentence(text, verdict, _held(job, job.waiting, since) + doing)
 
 
 def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
@@ -166,7 +166,7 @@ def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
     if len(job.guilty) > 1:
         return f"{job.named}; {waiting.text}{since}"
     rank, quiet = job.guilty[0], job.quiet_seconds
-    long = "" if not since or quiet is None else f" for {seconds(quiet)}"
+    long = f" for {seconds(quiet)}" if since and quiet is not None and quiet >= TOLD_SECONDS else ""
     why = "" if rank.trouble is None else f": {rank.trouble.text}"
     return f"{rank.label} keeps {waiting.number:,} waiting{long} in {waiting.what}{why}"
 

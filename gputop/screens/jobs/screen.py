@@ -60,6 +60,8 @@ PAUSE_SECONDS = 0.1
 LIMIT_KEPT = 64
 HEAD_TAIL = 32
 """Cells of the first two lines that a sentence may lose to the words behind it."""
+LONGEST_WORD = 12
+"""Cells of the first line that stay free where a word goes to the second one."""
 
 ABOUT_JOBS = frozenset(
     {
@@ -266,7 +268,8 @@ class JobsScreen(ListedView):
         findings = () if shown is None else about_jobs(shown.findings)
 
         def draw() -> None:
-            first = headline(self._answer, report.snapshot, every=True)
+            room = 2 * width - LONGEST_WORD
+            first = headline(self._answer, report.snapshot, every=True, width=room)
             worst = told(self._answer)[:1]
             step = "".join(worst[0].steps[:1]) if worst else ""
             lines = head_lines(found, report.snapshot, findings, width, first, step)

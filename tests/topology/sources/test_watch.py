@@ -13,6 +13,7 @@ from gputop.topology.model.machine import Gpu
 from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse, ProcessReading
 from gputop.topology.model.source import Source, SourceAbsent
+from gputop.topology.model.versions import LoadedLibrary, RunningLibrary
 from gputop.topology.sources.live import LiveFeed
 
 GPU = Gpu(address="0000:01:00.0", vendor="nvidia", index=0)
@@ -262,3 +263,28 @@ def test_processes_are_described_though_the_driver_answers_before_their_source_i
     feed = LiveFeed(Late())
     feeds.append(feed)
     assert until(lambda: bool(feed.snapshot().readings.processes))
+
+
+def test_a_loaded_library_makes_no_new_machine_of_an_equal_one(feeds: list[LiveFeed]) -> None:
+    library, turn = LoadedLibrary(path="/w/libnccl.so.2", version="2.30.7"), iter(range(10**6))
+
+    def described(_: object) -> PartialNode:
+        one = ProcessReading(pid=7, job="torchrun a", memory_bytes=next(turn), library=library)
+        return PartialNode(processes=(one,))
+
+    feed = LiveFeed(
+        [
+            source("machine", lambda: {}, lambda _: PartialNode(gpus=(GPU,))),
+            source("processes", lambda: {}, described),
+        ]
+    )
+    feeds.append(feed)
+    assert until(lambda: feed.snapshot().machine.software is not None)
+    assert until(lambda: bool(feed.snapshot().machine.gpus))
+    before = feed.snapshot()
+    assert until(lambda: feed.snapshot().readings != before.readings)
+    assert feed.snapshot().machine is before.machine
+    assert before.machine.software is not None
+    assert before.machine.software.running == (
+        RunningLibrary(path="/w/libnccl.so.2", version="2.30.7", job_names=("torchrun a",)),
+    )

@@ -210,7 +210,7 @@ JSON = st.recursive(
 )
 KEYS = st.sampled_from(
     ("status", "variables", "shm", "namespaces", "cgroup", "levels", "memlock", "hostname",
-     "parent_command")
+     "parent_command", "library")
 )  # fmt: skip
 
 

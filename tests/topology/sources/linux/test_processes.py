@@ -12,7 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gputop.topology.model.versions import LoadedLibrary
+from gputop.topology.sources.files.tree import Tree, Unreadable
 from gputop.topology.sources.linux import processes
+from gputop.topology.sources.linux.nccl_files import VersionsRead, loaded_by
+from tests.support.nccl.shared_object import library
 
 parse = processes.SOURCE.parse
 
@@ -149,3 +153,61 @@ def test_memory_is_told_as_it_was_at_first_and_a_minute_ago() -> None:
     assert lately[1] == 400 - lately[0]
     assert look(301.0, 5, started=2.0) == (), "the number was given to another process"
     assert len(reader._marks[7][1]) == 1
+
+
+MAPPED = """import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+print("mapped", flush=True)
+input()"""
+
+
+def test_the_library_of_a_process_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "libnccl.so.2"
+    path.write_bytes(library(b"NCCL version 2.30.7+cuda13.3"))
+    asked: list[int] = []
+
+    def counted(tree: Tree, pid: int, read: VersionsRead) -> LoadedLibrary | Unreadable | None:
+        asked.append(pid)
+        return loaded_by(tree, pid, read)
+
+    monkeypatch.setattr(processes, "loaded_by", counted)
+    monkeypatch.setattr(processes, "opens_gpu", lambda pid: True)
+    command = [sys.executable, "-c", MAPPED, str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        reader = processes.ProcessesReader()
+        reader.pids = frozenset({child.pid, os.getpid()})
+        for _ in range(2 * processes.KEPT_READS + 1):
+            raw = reader()
+        child.kill()
+    found = {process.pid: process.library for process in parse(raw).processes}
+    assert found == {
+        child.pid: LoadedLibrary(path=str(path), version="2.30.7"),
+        os.getpid(): None,
+    }
+    # One that has loaded none yet is looked at again.
+    assert (asked.count(child.pid), asked.count(os.getpid())) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("raw", "library", "why"),
+    [
+        ({"error": "no permission"}, None, "no permission"),
+        ({"path": "/a/librccl.so.1", "version": "2.27.7"}, "rccl 2.27.7", None),
+        ({"path": "/a/libnccl.so.2", "version": "2.x; rm"}, "nccl None", None),
+        ({"path": 7}, None, "the answer is no text"),
+        ([], None, None),
+    ],
+)
+def test_what_is_said_of_a_library_is_text_from_outside(
+    raw: object, library: str | None, why: str | None
+) -> None:
+    (found,) = parse({"processes": {"7": {"library": raw}}}).processes
+    loaded = found.library
+    assert (loaded and f"{loaded.name} {loaded.version}") == library
+    assert found.why("library") == why
