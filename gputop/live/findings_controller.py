@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.checking.job_finding import job_finding
-from gputop.live.jobs_controller import wrong
+from gputop.live.worst_jobs import wrong
 
 if TYPE_CHECKING:
     from gputop.live.findings import FindingKey, Shown

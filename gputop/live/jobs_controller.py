@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from gputop.topology.jobs.grouping import jobs
-from gputop.topology.model.severity import JobVerdict
 from gputop.topology.recorded.demos.demo import names
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
     from gputop.live.recent import Recent
     from gputop.topology.jobs.asking import JobsReport
-    from gputop.topology.jobs.standing import JobState
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
 
 DEMO = "demo "
-WRONG = (JobVerdict.HANGS, JobVerdict.FAULTY, JobVerdict.WAITS, JobVerdict.SLOW)
-"""The verdicts that every screen names."""
 CALM_SECONDS = 30.0
 """Jobs of several ranks are asked so often whatever screen is shown; it takes them milliseconds."""
 ASK_AGAIN_SECONDS = 3.0
@@ -132,16 +128,6 @@ def asking(
     memory = None if before is None else before.memory
     past = past_of(recent) if recent.watched_seconds >= STOPPED_SECONDS else None
     return partial(ask_live, snapshot, ras=True, memory=memory, past=past)
-
-
-def wrong(answer: JobsReport | None) -> list[JobState]:
-    """The jobs that hang, wait, are faulty or slow, the worst first."""
-    return [job for job in told(answer) if job.verdict in WRONG]
-
-
-def told(answer: JobsReport | None) -> list[JobState]:
-    """All jobs, the worst first."""
-    return sorted(answer.jobs if answer else (), key=lambda job: job.verdict.order)
 
 
 def of_demo(snapshot: NodeSnapshot) -> JobsReport | None:

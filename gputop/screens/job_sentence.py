@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.live.jobs_controller import told, wrong
+from gputop.live.worst_jobs import told, wrong
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
 from gputop.widgets.spans import Line, width_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gputop.live.jobs_controller import wrong
+from gputop.live.worst_jobs import wrong
 from gputop.widgets.spans import Span
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from gputop.answers.jobs import nothing
-from gputop.live.jobs_controller import told
+from gputop.live.worst_jobs import told
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
 from gputop.screens.jobs.list import SORTS, JobList, JobRow, head_lines, rows_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from gputop.answers.jobs import fact_blocks, sentence_block
-from gputop.live.jobs_controller import wrong
+from gputop.live.worst_jobs import wrong
 from gputop.printing.render import render
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.standing import JobState, RankState, TroubleKind
