@@ -112,7 +112,8 @@ def _one(word: str, machine: Machine, bare: str) -> str:
         if machine.gpu(address):
             return address
     for gpu in machine.gpus:
-        if gpu.uuid is not None and gpu.uuid.lower() == word.lower():
+        # A part of a package, and a GPU of a text alone, have addresses of another form.
+        if word.lower() in (gpu.address.lower(), (gpu.uuid or "-").lower()):
             return gpu.address
     raise SelectionError(f"no GPU {word!r} here; there are: {_offer(machine.gpus)}")
 
