@@ -48,16 +48,21 @@ def _pcie(gen: int, width: int, measured: float | None) -> Iterator[AgentFact]:
 
 
 def _sheet(known: Known) -> Iterator[AgentFact]:
-    source = "; ".join(known.sources)
-    for fact in known.facts:
-        yield AgentFact(
-            what=f"{known.name}: {fact.what}",
-            value=fact.value,
-            unit=fact.unit,
-            kind=FactKind.DATA_SHEET if fact.confirmed else FactKind.OPEN,
-            source=source,
-            why=() if fact.confirmed else ("no source that was read confirms it",),
-        )
+    """What tables hold in one fact, and in a second one what no source confirms."""
+    for confirmed in (True, False):
+        value = {
+            fact.what: f"{fact.value} {fact.unit}".rstrip()
+            for fact in known.facts
+            if fact.confirmed is confirmed
+        }
+        if value:
+            yield AgentFact(
+                what=known.name,
+                value=value,
+                kind=FactKind.DATA_SHEET if confirmed else FactKind.OPEN,
+                source="; ".join(known.sources),
+                why=() if confirmed else ("no source that was read confirms it",),
+            )
 
 
 def _is_asked(figure: PublishedFigure, asked: FiguresTool) -> bool:

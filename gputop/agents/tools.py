@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,9 @@ from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Basis, Page
 from gputop.topology.model.severity import RungState
 from gputop.topology.model.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.answers.places import NicAnswer, NumaAnswer, P2pAnswer
 
 PREDICTED, CONCLUDED, READ, OPEN = (
     FactKind.PREDICTED,
@@ -95,9 +98,11 @@ def _topology(asked: TopologyTool) -> Heard:
     if asked.peer and not asked.gpu:
         raise Exit("peer needs gpu: a pair has two", USAGE)
     if asked.peer:
-        return Heard(found.snapshot, _pair(found, asked.gpu, asked.peer))
+        pair = found.p2p(asked.gpu, asked.peer)
+        return Heard(found.snapshot, _pair(pair), pair.assumptions)
     if asked.gpu:
-        return Heard(found.snapshot, _places(found, asked.gpu))
+        nic = found.nic_of(asked.gpu)
+        return Heard(found.snapshot, _places(nic, found.numa_of(asked.gpu)), nic.assumptions)
     from gputop.topology.exports.written import exported
 
     written = exported("matrix", found.node)
@@ -106,8 +111,7 @@ def _topology(asked: TopologyTool) -> Heard:
     return Heard(found.snapshot, (matrix,), written.assumptions)
 
 
-def _pair(found: NodeAnswers, gpu: str, peer: str) -> Iterator[AgentFact]:
-    pair = found.p2p(gpu, peer)
+def _pair(pair: P2pAnswer) -> Iterator[AgentFact]:
     source = ", ".join(pair.source)
     who = f"{pair.src} to {pair.dst}"
     why = tuple(dict.fromkeys(text.rstrip(".") for text in pair.why))
@@ -140,8 +144,7 @@ def _pair(found: NodeAnswers, gpu: str, peer: str) -> Iterator[AgentFact]:
         )
 
 
-def _places(found: NodeAnswers, gpu: str) -> Iterator[AgentFact]:
-    nic, numa = found.nic_of(gpu), found.numa_of(gpu)
+def _places(nic: NicAnswer, numa: NumaAnswer) -> Iterator[AgentFact]:
     source = ", ".join(nic.source)
     place = {"nic": nic.nic, "place": nic.place, "taken_by_library": nic.taken}
     kind = PREDICTED if nic.taken else CONCLUDED

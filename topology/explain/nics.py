@@ -45,11 +45,15 @@ def _taken(node: Node) -> dict[str, GpuNic]:
     if not gpus and len(node.snapshot.machine.gpus) == 1:
         gpus = {0: node.snapshot.machine.gpus[0].address}
     library = prediction.library.name.upper()
+    machine = node.snapshot.machine
+    # Where a text names NICs without their place, the prediction goes on with a made-up one.
+    made_up = bool(machine.rdma) and all(nic.address is None for nic in machine.rdma)
+    read = {nic.name for nic in machine.rdma} | {port.name for port in machine.interfaces}
     found = {}
     for view in node.nic_views:
         for rank in view.ranks:
             net = first_nic(view, rank)
-            if net is not None and rank in gpus:
+            if net is not None and rank in gpus and not (made_up and net.name not in read):
                 found[gpus[rank]] = _nic(view, net, library)
     return found
 
@@ -80,7 +84,7 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
     machine, matrix = node.snapshot.machine, node.matrix
     order = list(_BY_RELATION)
     found = {}
-    nics = dict.fromkeys(device.address for device in machine.rdma if device.address)
+    nics = dict.fromkeys(device.address or device.name for device in machine.rdma)
     reason = "the prediction was made without this NIC"
     if node.prediction is None:
         reason = node.why_no_prediction or "not predicted yet"

@@ -1,4 +1,4 @@
-"""`python -m tests.harness.questions` scores what the tools for agents answer to public questions."""
+"""Scores what the tools for agents answer to questions that people asked in public."""
 
 from __future__ import annotations
 
@@ -29,9 +29,13 @@ def said(question: dict[str, Any]) -> str:
 def score(question: dict[str, Any]) -> int:
     """1 for a right answer, 0 for none, -1 for a wrong one."""
     text = said(question)
-    if any(re.search(pattern, text) for pattern in question["false"]):
+
+    def has(pattern: str) -> bool:
+        return re.search(pattern, text, re.IGNORECASE) is not None
+
+    if any(map(has, question["false"])):
         return -1
-    return int(bool(text) and all(re.search(pattern, text) for pattern in question["truth"]))
+    return int(bool(text) and all(map(has, question["truth"])))
 
 
 def main() -> int:
