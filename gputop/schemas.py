@@ -13,6 +13,7 @@ import msgspec
 
 from gputop import answers
 from gputop.answers.question import Reply
+from gputop.checking.policy import SiteFile
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import instead
@@ -21,6 +22,8 @@ from gputop.topology.fleet.section import FleetSection
 from gputop.topology.model.severity import FigureBasis, OpenWord, Verdict
 from gputop.topology.model.snapshot import SCHEMA, NodeSnapshot
 
+POLICY = "gputop.policy/1"
+"""Of check.toml, which is no JSON and names no schema."""
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
@@ -180,6 +183,7 @@ def documents() -> dict[str, tuple[type[msgspec.Struct], ...]]:
         if of_json and kind.__name__ not in _MADE_LATER:
             found.setdefault(tag, []).append(_shown(kind))
     found.setdefault("gputop.net/1", []).append(NetLook)
+    found[POLICY] = [SiteFile]
     for plain in _PLAIN:
         tag = str(plain.__struct_config__.tag)
         found.setdefault(tag, []).append(_tagged(plain, tag))
@@ -210,7 +214,8 @@ def schema_of(tag: str) -> Schema:
     if FleetSection.__name__ in parts:
         parts[FleetSection.__name__]["properties"]["snapshot"] = {"type": ["object", "null"]}
     for root in roots:
-        _followed(root, parts)["properties"]["schema"] = {"const": tag}
+        if tag != POLICY:
+            _followed(root, parts)["properties"]["schema"] = {"const": tag}
     root = roots[0] if len(roots) == 1 else {"anyOf": list(roots)}
     used = _used(root, parts)
     return {"$schema": DRAFT, "$id": tag, **root, "$defs": {name: parts[name] for name in used}}

@@ -20,6 +20,7 @@ from gputop.commands.schema import FOLDER, file_of, stale, write_all
 from gputop.exits import USAGE, Exit
 from gputop.topology.model.severity import OpenWord
 from gputop.topology.recorded.demos.demo import names
+from gputop.topology.toml import tomllib
 from tests.grid import share, turns
 from tests.support.command import gputop_here
 from tests.support.places import RECORDINGS, ROOT
@@ -108,6 +109,12 @@ def test_a_document_that_is_not_as_its_schema_says_is_found() -> None:
     document["nodes"][0]["kind"] = 5
     with pytest.raises(AssertionError, match="kind"):
         assert_valid(json.dumps(document))
+
+
+def test_the_policy_of_the_recipes_is_as_its_schema_says() -> None:
+    policy = tomllib.loads((ROOT / "recipes" / "check.toml").read_text("utf-8"))
+    assert list(validator(schemas.POLICY).iter_errors(policy)) == []
+    assert list(validator(schemas.POLICY).iter_errors({**policy, "expects": "dgx-h100"})) != []
 
 
 # Version 1.
