@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from gputop.app import GpuTop
     from gputop.base_app import BaseApp
     from gputop.measuring.announcing import Announcement
+    from gputop.screens.plugged import PluginView
     from gputop.topology.model.finding import Finding
     from gputop.topology.model.severity import Verdict
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -114,9 +115,23 @@ def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
         yield SystemCommand(
             question.name.capitalize(), about, partial(open_question, app, question)
         )
+    for view in app.plugin_views:
+        yield SystemCommand(view.title, "Of a plugin", partial(open_plugin, app, view))
     if app.view is not None:
         yield from app.view.commands()
     yield from common[len(NAMES) :]
+
+
+def open_plugin(app: GpuTop, view: PluginView) -> None:
+    """Show the screen of a plugin; it is made when it is opened first."""
+
+    def made() -> Screen[Any]:
+        kind = type(app)
+        return view.kind(view.name, app).data_bind(kind.report, kind.probe)
+
+    if view.name not in app._modes:
+        app.add_mode(view.name, made)
+    app.action_screen(view.name)
 
 
 def open_question(app: GpuTop, question: AnyQuestion) -> None:

@@ -41,6 +41,7 @@ from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
 from gputop.screens.node.gpu_lines import chosen
 from gputop.screens.node.table import SORTS
+from gputop.screens.plugged import PluginView, plugged
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import instead
@@ -140,6 +141,8 @@ class GpuTop(BaseApp[int]):
         super().__init__(remembered)
         self.feed = feed
         self.interval = interval
+        self.plugin_views: tuple[PluginView, ...] = ()
+        """Screens of plugins, which the palette opens."""
         self.parent_title = ""
         """What Esc goes back to when nothing is left to undo; "" stays here."""
         self.refresher: Refresher | None = None
@@ -219,6 +222,14 @@ class GpuTop(BaseApp[int]):
         gc.set_threshold(20_000, 10, 10)
         if self.parent_title:
             self.say(f"Esc goes back to {self.parent_title}")
+
+    def join_plugins(self) -> None:
+        """Ask the sources of plugins, and offer their screens."""
+        from gputop.topology.sources.live import LiveFeed  # a demo does without
+
+        self.plugin_views = plugged()
+        if isinstance(self.feed, LiveFeed):
+            self.feed.join_plugins()
 
     def on_report_ready(self, message: messages.ReportReady) -> None:
         """Keep the newest report, with the what-if; the screens are bound to it."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.cache import LRUCache
 from textual.css.stylesheet import Stylesheet
+from textual.events import Callback
 from textual.notifications import Notify
+from textual.theme import Theme
 
 from gputop import theming
 from gputop.live.findings_controller import FindingsController
@@ -19,6 +24,7 @@ from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
 from gputop.terminal.inks import THEMES
 from gputop.terminal.preferences import Preferences
+from gputop.topology.plugins import PLUGINS
 from gputop.widgets.quick_keys import QuickKeysApp
 
 if TYPE_CHECKING:
@@ -102,6 +108,40 @@ class BaseApp(QuickKeysApp[R]):
             self.say(trouble, title="Settings", severity="warning")
         if failed := theming.register_all(self, self.remembered.get("theme")):
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
+        Thread(target=self._with_plugins, name="plugins", daemon=True).start()
+
+    def _with_plugins(self) -> None:
+        """Look plugins up, in a thread of its own behind the first row."""
+        if not PLUGINS.listed():
+            PLUGINS.release()
+            return
+        from gputop.answers.plugins import plugins  # with all that plugins add to
+
+        troubles: list[str] = []
+        PLUGINS.hear(troubles.append)
+        PLUGINS.release(plugins)
+        themes = theming.plugged()
+        self.join_plugins()
+        with suppress(RuntimeError):  # the app was closed meanwhile
+            if themes:
+                self.post_message(Callback(callback=partial(self._add_themes, themes)))
+            if troubles:
+                self._say_of_plugins("; ".join(troubles))
+        PLUGINS.hear(self._say_of_plugins)
+
+    def join_plugins(self) -> None:
+        """Let the plugins join what this app is about; called in a thread."""
+
+    def _say_of_plugins(self, text: str) -> None:
+        with suppress(RuntimeError):
+            self.say(text, title="Plugins that cannot be used", severity="warning")
+
+    def _add_themes(self, themes: tuple[Theme, ...]) -> None:
+        for theme in themes:
+            if theme.name not in self.available_themes:
+                self.register_theme(theme)
+                if theme.name == self.remembered.get("theme"):
+                    self.theme = theme.name
 
     def settings_trouble(self) -> Iterable[str]:
         """What of the user's settings cannot be used."""

@@ -18,6 +18,7 @@ from gputop.terminal.early_screen import EarlyScreen
 from gputop.terminal.outer_colours import forget_outer_colours
 from gputop.terminal.output import mute_libraries
 from gputop.terminal.preferences import Preferences
+from gputop.topology.plugins import PLUGINS
 from gputop.waking import wake_driver
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def open_app(
     if not on_terminal():
         there = ", ".join((*NAMES, *QUESTIONS))
         raise Exit(f"the app needs a terminal; for scripts there are: {there}", USAGE)
+    PLUGINS.hold()
     mute_libraries()
     hangup.guard()
     forget_outer_colours()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from textual.theme import Theme
 
 from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE, THEMES
 from gputop.topology.model.errors import GputopError
+from gputop.topology.plugins import PLUGINS, Plugin, PluginGroup, PluginRefused
 from gputop.topology.toml import tomllib, user_table
 
 if TYPE_CHECKING:
@@ -90,6 +92,21 @@ def register_all(app: App[Any], wanted: str = "") -> tuple[str, ...]:
     if wanted in {theme.name for theme in loaded}:
         app.theme = wanted
     return failed
+
+
+def plugged() -> tuple[Theme, ...]:
+    """Themes that plugins add, each a table as a theme's file has it. Reading may take a moment."""
+    return PLUGINS.of(PluginGroup.THEMES, _accept)
+
+
+def _accept(plugin: Plugin, thing: Any) -> Iterator[Theme]:
+    if not isinstance(thing, dict):
+        raise PluginRefused(f"a {type(thing).__name__} is no theme, which is a table")
+    first, *others = builtin()
+    theme = of_table(thing, first)
+    if any(theme.name == own.name for own in (first, *others)):
+        raise PluginRefused(f"there is a theme {theme.name} already, which stays")
+    yield theme
 
 
 def load_user(folder: Path | None, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[str, ...]]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from gputop import DISTRIBUTION, __version__
+from gputop.answers.plugins import FoundPlugin, line, plugins
 from gputop.answers.question import Answer, Question, Request
 from gputop.installation import machine, namesake
 from gputop.installation.machine import (
@@ -38,7 +39,7 @@ from gputop.topology.sources.live import LiveFeed
 
 PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
 """Variables that bring a job another library."""
-BEHIND = {"driver": "gpus", "name": "program", "settings": "terminal"}
+BEHIND = {"driver": "gpus", "name": "program", "plugins": "program", "settings": "terminal"}
 """Answers that stand at the end of another's line."""
 
 
@@ -62,6 +63,7 @@ class DoctorAnswer(Answer, frozen=True, kw_only=True, tag="gputop.doctor/1"):
     followed: str
     """Which library predictions here follow, and why."""
     devices: tuple[DeviceFile, ...]
+    plugins: tuple[FoundPlugin, ...]
 
 
 def answer(request: DoctorRequest) -> DoctorAnswer:
@@ -70,7 +72,7 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
     looked_at, libraries, devices = machine.interpreters(), machine.libraries(), machine.devices()
     pythons = tuple(machine.python_of(python) for python in looked_at)
     nccl, probed = machine.nccl_libraries(pythons), machine.probed_nccl(looked_at)
-    job = machine.job_nccl(looked_at)
+    job, added = machine.job_nccl(looked_at), plugins()
     follows = followed(snapshot.machine)
     lines = {
         "program": _program(),
@@ -85,6 +87,7 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
         "terminal": _terminal(),
         "settings": of_user().line,
         "name": namesake.other_gputop() or "no other distribution is called gputop here",
+        "plugins": line(added),
         "unread": _unread(snapshot),
     }
     found = DoctorAnswer(
@@ -96,6 +99,7 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
         pythons=pythons,
         followed=follows,
         devices=devices,
+        plugins=added,
     )
     return msgspec.convert(_hidden(msgspec.to_builtins(found), _hiding()), DoctorAnswer)
 

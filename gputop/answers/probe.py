@@ -41,6 +41,7 @@ from gputop.measuring.attended import Attended
 from gputop.measuring.expected import Expecting
 from gputop.measuring.nccl_check import check_run
 from gputop.measuring.planning import in_order, plan
+from gputop.measuring.plugged import known
 from gputop.measuring.running import MakeSuite, Suite
 from gputop.measuring.runs import note_lines, with_names
 from gputop.measuring.selection import hidden_note
@@ -302,8 +303,8 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
             text = "the network is measured alone, between nodes: gputop probe net --help"
             raise Exit(text, USAGE)
         for name in self.names:
-            if name not in catalog.NAMES:
-                hint = instead(name, catalog.NAMES)
+            if name not in catalog.NAMES and name not in known():
+                hint = instead(name, known())
                 raise Exit(f"no probe {clean(name, 60)!r}{hint}", USAGE)
         check_sources((), self.demo)
         if self.python == "":

@@ -51,6 +51,8 @@ def page(found: RuleAnswer) -> Page:
 def _parts(rule: RuleEntry) -> Iterator[Block]:
     others = " or ".join(severity.word for severity in rule.severities[1:])
     yield Text(harm_of(rule) + (f", or {others}" if others else ""), label="How bad")
+    if rule.plugin:
+        yield Text(rule.plugin, label="Added by")
     if rule.vendor:
         yield Text(rule.vendor, label="Only GPUs of")
     if rule.example is not None:

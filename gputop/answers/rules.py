@@ -8,6 +8,7 @@ from gputop.answers.question import Answer, Question, Request
 from gputop.checking.runs import all_rules
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.examples import RuleExample, examples
+from gputop.topology.diagnosis.plugged import origin_of
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.terms import terms_for
 from gputop.topology.model.page import Block, Column, Page, Table, Text
@@ -46,6 +47,8 @@ class RuleEntry(ListedRule, frozen=True, kw_only=True):
     implied_by: tuple[str, ...]
     """Rules that explain it: then it is not told."""
     example: RuleExample | None
+    plugin: str
+    """The distribution that adds it; "" for a rule of gputop."""
 
 
 class CheckRulesAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check-rules/1"):
@@ -80,6 +83,7 @@ def entry_of(rule: Rule) -> RuleEntry:
         vendor=rule.vendor,
         implied_by=rule.implied_by,
         example=example,
+        plugin=origin_of(rule),
     )
 
 

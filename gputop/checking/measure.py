@@ -131,14 +131,15 @@ def probe_names(text: str | None) -> tuple[str, ...]:
     """The names in --probe. Raises Exit for one that is unknown."""
     if text is None:
         return ()
+    from gputop.measuring.plugged import known
     from gputop.probes import catalog
 
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise Exit("--probe needs a name", USAGE)
     for name in names:
-        if name not in catalog.NAMES:
-            hint = instead(name, catalog.NAMES, "gputop probe --list")
+        if name not in catalog.NAMES and name not in known():
+            hint = instead(name, known(), "gputop probe --list")
             raise Exit(f"--probe: no probe {clean(name, 60)!r}{hint}", USAGE)
     return names
 

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from gputop.answers.known import every_known_name
 from gputop.checking.runs import all_rules
 from gputop.exits import Exit
+from gputop.measuring.plugged import known
 from gputop.measuring.selection import select
 from gputop.probes import catalog
 from gputop.reading import LIST_DEMOS, read_snapshot, settle
@@ -58,14 +59,14 @@ def probes(context: click.Context, typed: str) -> Items:
     """Names of probes that are not on the line yet."""
     given = context.params.get("names") or ()
     alone = () if given else tuple(catalog.BETWEEN_NODES)
-    names = (name for name in (*catalog.NAMES, *alone) if name not in given)
+    names = (name for name in (*known(), *alone) if name not in given)
     return _offered(((name, catalog.load(name).SPEC.title) for name in names), typed)
 
 
 def probe_list(context: click.Context, typed: str) -> Items:
     """Names of probes with commas between them, each once."""
     before, comma, _ = typed.rpartition(",")
-    names = (name for name in catalog.NAMES if name not in before.split(","))
+    names = (name for name in known() if name not in before.split(","))
     found = ((f"{before}{comma}{name}", catalog.load(name).SPEC.title) for name in names)
     return _offered(found, typed)
 

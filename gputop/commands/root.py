@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +15,14 @@ from gputop.commands.options import say_problems, source_options
 from gputop.exits import USAGE, Exit
 from gputop.reading import LIST_DEMOS, check_sources, list_demos, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import warn
 from gputop.terminal.nearest import instead
 from gputop.terminal.output import print_lines
 from gputop.terminal.size import terminal_width
+from gputop.topology.plugins import PLUGINS
+
+if TYPE_CHECKING:
+    from gputop.answers.question import AnyQuestion
 
 COMMANDS = (*QUESTIONS, *NAMES)
 """The words of each on the command line."""
@@ -26,8 +32,8 @@ class LazyGroup(WithExamples, click.Group):
     """Imports the module of a subcommand only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the registry."""
-        return list(COMMANDS)
+        """Names in the order of the registry; those of plugins come last."""
+        return [*COMMANDS, *(question.name for question in _plugged())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None when there is none."""
@@ -37,7 +43,7 @@ class LazyGroup(WithExamples, click.Group):
             return load(cmd_name)
         module = dict(zip(NAMES, MODULES, strict=True)).get(cmd_name)
         if module is None:
-            return None
+            return next((_command_of(one) for one in _plugged() if one.name == cmd_name), None)
         found = import_module(f"gputop.commands.{module}").command
         return found if isinstance(found, click.Command) else None
 
@@ -57,7 +63,27 @@ class LazyGroup(WithExamples, click.Group):
         """List the commands with the summaries from the registry."""
         with formatter.section("Commands"):
             summaries = (*QUESTIONS.values(), *SUMMARIES.values())
-            formatter.write_dl(list(zip(COMMANDS, summaries, strict=True)))
+            rows = list(zip(COMMANDS, summaries, strict=True))
+            formatter.write_dl([*rows, *_summaries()])
+
+
+def _plugged() -> tuple[AnyQuestion, ...]:
+    from gputop.answers.plugged import plugged  # a known command asks no plugin
+
+    PLUGINS.hear(warn)
+    return plugged()
+
+
+def _summaries() -> list[tuple[str, str]]:
+    from gputop.answers.plugged import summary_of
+
+    return [(question.name, summary_of(question)) for question in _plugged()]
+
+
+def _command_of(question: AnyQuestion) -> click.Command:
+    from gputop.commands.asking import command_of
+
+    return command_of(question)
 
 
 @click.group(
@@ -89,6 +115,7 @@ def root(
 
     Without a command, the app opens. Commands that read a node take --json.
     """
+    PLUGINS.hear(warn)
     if context.invoked_subcommand is not None:
         _hand_on(context, context.invoked_subcommand)
         return 0

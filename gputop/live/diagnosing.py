@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gputop.exits import Exit
+from gputop.topology.plugins import PLUGINS
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.engine import Diagnosis
@@ -51,6 +52,8 @@ class Diagnosing:
 
     def due(self, report: Report, now: float) -> bool:
         """Whether the rules should be asked about this report; `now` monotonic."""
+        if PLUGINS.held:
+            return False  # rules of plugins are looked up behind the first row
         if self._last is None:
             return True
         waited = now - self._asked_at

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from gputop.measuring.plugged import known
 from gputop.probes import catalog
 from gputop.probes.protocol.quantity import PAIR, Quantity
 from gputop.terminal.clean import clean
@@ -22,10 +23,14 @@ UNDECLARED = "undeclared"
 """`per` of a quantity that only another version of gputop knows."""
 
 
-@cache
 def specs() -> dict[str, ProbeSpec]:
     """Name of a probe -> the quantities that it declares, in their order."""
-    return {name: catalog.load(name).SPEC for name in catalog.NAMES}
+    return _specs(known())
+
+
+@cache
+def _specs(names: tuple[str, ...]) -> dict[str, ProbeSpec]:
+    return {name: catalog.load(name).SPEC for name in names}
 
 
 @lru_cache(1024)

@@ -21,6 +21,7 @@ from .case import Case
 from .evidence import nameless, senseless
 from .inventory import read_of, seen
 from .mechanism.weighing import weighed
+from .plugged import plugged
 from .rule import NotRead, Rule
 from .rules import NAMES
 
@@ -282,17 +283,27 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         return sum(1 for rule in self.unexamined if rule not in over_time())
 
 
-@cache
 def load() -> tuple[Rule, ...]:
-    """Every rule, in the order of the registry."""
+    """Every rule, in the order of the registry; those of plugins come last."""
+    return (*own_rules(), *plugged(_ids()))
+
+
+@cache
+def own_rules() -> tuple[Rule, ...]:
+    """The rules that come with gputop."""
     modules = (import_module(f"{__package__}.rules.{name}") for name in NAMES)
     return tuple(rule for module in modules for rule in module.RULES)
 
 
 @cache
+def _ids() -> frozenset[str]:
+    return frozenset(rule.id for rule in own_rules())
+
+
+@cache
 def over_time() -> frozenset[str]:
-    """Ids of the rules that compare counters with an earlier reading."""
-    return frozenset(rule.id for rule in load() if rule.over_time)
+    """Ids of our rules that compare counters with an earlier reading."""
+    return frozenset(rule.id for rule in own_rules() if rule.over_time)
 
 
 def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:

@@ -6,7 +6,9 @@ them.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import msgspec
 
 from ..model.machine import Gpu
 from ..model.severity import FigureBasis, Word
+from ..plugins import PLUGINS, Plugin, PluginGroup, PluginRefused
 from ..toml import tomllib
 
 FOLDER = Path(__file__).parent
@@ -136,11 +139,44 @@ def table(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-@cache
 def skus() -> dict[str, Sku]:
-    """Return all models by name."""
+    """Return all models by name, with the figures that plugins add."""
+    added = PLUGINS.of(PluginGroup.FIGURES, _accept)
+    return _with(added) if added else own_skus()
+
+
+@cache
+def own_skus() -> dict[str, Sku]:
+    """Return all models by name, as specs.toml has them."""
     sources = table("specs")["sources"]
     return {name: _sku(name, facts, sources) for name, facts in table("specs")["sku"].items()}
+
+
+@cache
+def _with(added: tuple[tuple[str, PublishedFigure], ...]) -> dict[str, Sku]:
+    models = dict(own_skus())
+    for name, figure in added:
+        figures = (*models[name].figures, figure)
+        models[name] = msgspec.structs.replace(models[name], figures=figures)
+    return models
+
+
+def _accept(plugin: Plugin, thing: Any) -> Iterator[tuple[str, PublishedFigure]]:
+    """Figures of a plugin: name of a model -> rows as specs.toml has them; ours stay."""
+    for name, rows in dict(thing).items():
+        if name not in own_skus():
+            PLUGINS.refuse(plugin, f"no model {str(name)[:40]!r}")
+            continue
+        known = {(one.quantity, one.gpus, one.algorithm) for one in own_skus()[name].figures}
+        for row in rows:
+            figure = _figure(row, {})
+            if (figure.quantity, figure.gpus, figure.algorithm) in known:
+                PLUGINS.refuse(plugin, f"{name} has {figure.quantity} already, which stays")
+                continue
+            figure = msgspec.convert(msgspec.to_builtins(figure), PublishedFigure)
+            if not figure.source or not math.isfinite(figure.measured) or figure.measured <= 0:
+                raise PluginRefused(f"{figure.quantity} needs a source and a figure above 0")
+            yield name, msgspec.structs.replace(figure, source=f"{figure.source} ({plugin})")
 
 
 @cache
@@ -205,15 +241,20 @@ def _unlisted(pci_id: str | None) -> str:
     return f"Device {(pci_id or '').partition(':')[2]}"
 
 
-@cache
 def _match(name: str, pci_id: str | None) -> Sku | None:
+    matched = _matched(name, pci_id)
+    return None if matched is None else skus()[matched]
+
+
+@cache
+def _matched(name: str, pci_id: str | None) -> str | None:
     found = _named(name)
     if len(found) > 1:
         found &= _of_id(pci_id)
     # "GH100 [H100 SXM5 80GB]" is the id written out by pci.ids; other names are a driver's own.
     elif not found and (not name or name.endswith("]") or name == _unlisted(pci_id)):
         found = _of_id(pci_id)
-    return skus()[found.pop()] if len(found) == 1 and not _differ(name, pci_id) else None
+    return found.pop() if len(found) == 1 and not _differ(name, pci_id) else None
 
 
 def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from .check_file import IN_FOLDER, SIGN, CheckFileError, snapshot_in, unpacked
 from .formats import NAMES
 from .kept import FAR, KeptText
 from .plain_file import packed_by, read_plain
+from .plugged import formats
 from .sections import BETWEEN, plain, read_sections
 
 HEAD_BYTES = 64 * 1024
@@ -280,7 +280,7 @@ def _understood(
     head = data[:HEAD_BYTES]
     if SNAPSHOT_SIGN.search(head):
         return [_read_snapshot(path, data)], []
-    forms = _formats()
+    forms = formats()
     for order, form in enumerate(forms, 1):
         if form.starts is None and form.recognises(head, path):
             try:
@@ -391,7 +391,3 @@ def _read_tree(path: Path) -> _Found:
         )
     except (OSError, FormatError) as error:
         raise LoadError(f"{path}: {error}", unreadable=isinstance(error, OSError)) from error
-
-
-def _formats() -> tuple[Format, ...]:
-    return tuple(import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)

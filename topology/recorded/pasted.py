@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 
 import msgspec
 
@@ -11,7 +10,7 @@ from ..model.format import Format, FormatError
 from ..model.part import PartialNode
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge
-from .formats import NAMES
+from .plugged import formats
 from .sections import BROKEN, PROVES_NOTHING, read_sections
 
 MOST_GPUS = 128
@@ -84,5 +83,4 @@ def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> P
 
 def text_formats() -> tuple[Format, ...]:
     """The formats that may be parts of a text, in the order of precedence."""
-    forms = (import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)
-    return tuple(form for form in forms if form.starts is not None)
+    return tuple(form for form in formats() if form.starts is not None)

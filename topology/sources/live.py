@@ -17,6 +17,7 @@ from ..model.source import Source, SourceAbsent
 from . import MAKERS, NAMES, load
 from .collect import merge, merge_machine
 from .feed import LATER_SECONDS
+from .plugged import plugged
 
 RETRY_ABSENT_SECONDS = 10.0
 """A source that had nothing to ask is tried again after so long: a driver may come up meanwhile."""
@@ -178,14 +179,25 @@ class LiveFeed:
         self.threads: tuple[SourceThread, ...] = ()
         # Each is asked as soon as it is imported: the libraries of vendors, which come first, take
         # their time meanwhile.
+        self._thorough, self._with_plugins = thorough, sources is None
         for source in map(load, NAMES) if sources is None else sources:
-            thread = SourceThread(source, self._on_answer, thorough=thorough)
-            self.threads = (*self.threads, thread)
-            # What the first picture does not show must not compete with it for time.
-            waits = not (thorough or source.opening)
-            thread.start(self._pace, LATER_SECONDS if waits else 0.0)
+            self._ask(source)
+        self.join_plugins()
         # A driver may have answered before the source that describes its processes was imported.
         self._describe_processes()
+
+    def join_plugins(self) -> None:
+        """Ask the sources of plugins too, once; in the app after its first row."""
+        for source in plugged() if self._with_plugins else ():
+            if source.id not in {thread.source.id for thread in self.threads}:
+                self._ask(source)
+
+    def _ask(self, source: Source) -> None:
+        thread = SourceThread(source, self._on_answer, thorough=self._thorough)
+        self.threads = (*self.threads, thread)
+        # What the first picture does not show must not compete with it for time.
+        waits = not (self._thorough or source.opening)
+        thread.start(self._pace, LATER_SECONDS if waits else 0.0)
 
     def _pace(self) -> float:
         return self._interval or pace_seconds(len(self._machine.gpus))

@@ -41,7 +41,7 @@ def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     program, _, gpus, *others = out.splitlines()
     assert len(others) == 7
-    assert program.endswith("; no other distribution is called gputop here")
+    assert program.endswith("; no other distribution is called gputop here; no plugins")
     assert gpus.startswith("gpus       none seen; ")
     assert "libcuda.so.1 550.54.15, libamdhip64.so not found" in out
     assert "2.8.0+cu128, CUDA 12.8, Python 3.12.1" in out
