@@ -5,7 +5,7 @@ A symptom is reported only with the lines that prove it.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -231,22 +231,32 @@ def unexplained(log: LogReport) -> tuple[LogNote, ...]:
     left = tuple(note for note in _left_over(found, log) if not _went_on(log, note))
     sure = [one for one in found if one.severity == BROKEN and one.sureness != Sureness.POSSIBLE]
     broken = [*_of_kernel(log), *(one.id for one in sure)]
-    # A job whose ranks come to be ready prints much that only sounds like a failure.
+    if (broken or _may_have_failed(log)) and all(ident in ECHOES for ident in broken):
+        left += tuple(_suspects(found, left, log))
+    return left
+
+
+def _may_have_failed(log: LogReport) -> bool:
+    """Whether the run failed, did not begin or is not known.
+
+    A job whose ranks come to be ready prints much that only sounds like a failure.
+    """
     state = outcome_of(log).state
     started = bool(log.communicators) or state.order >= RunState.RUNS.order
-    failed = bool(broken) or state is RunState.FAILED or not started or state is RunState.UNKNOWN
-    if failed and all(ident in ECHOES for ident in broken):
-        # What comes behind a failure that is known is its echo.
-        known = [one for one in found if one.severity == BROKEN and one.id not in ECHOES]
-        ends = min((proof.line or 0 for one in known for proof in one.evidence), default=None)
-        shown = {proof.line for finding in found for proof in finding.evidence}
-        shown |= {note.line for note in left} | _lines_of_outputs(log)
-        left += tuple(
-            note
-            for note in log.suspects
-            if note.line not in shown and (ends is None or note.line < ends)
-        )
-    return left
+    return not started or state in (RunState.FAILED, RunState.UNKNOWN)
+
+
+def _suspects(
+    found: Iterable[Finding], left: Iterable[LogNote], log: LogReport
+) -> Iterator[LogNote]:
+    """Lines in unknown words that nothing shows; behind a failure that is known are its echoes."""
+    known = [one for one in found if one.severity == BROKEN and one.id not in ECHOES]
+    ends = min((proof.line or 0 for one in known for proof in one.evidence), default=None)
+    shown = {proof.line for finding in found for proof in finding.evidence}
+    shown |= {note.line for note in left} | _lines_of_outputs(log)
+    for note in log.suspects:
+        if note.line not in shown and (ends is None or note.line < ends):
+            yield note
 
 
 def _went_on(log: LogReport, note: LogNote) -> bool:

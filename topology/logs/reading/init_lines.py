@@ -2,7 +2,16 @@
 
 import re
 
-from ..report.communicator import ABORTED, DESTROYED, READY, STARTED, Counts, P2pType, Proof
+from ..report.communicator import (
+    ABORTED,
+    DESTROYED,
+    READY,
+    STARTED,
+    Counts,
+    P2pType,
+    Proof,
+    RankSeen,
+)
 from ..report.text import bus_id, plain
 from .building import CommBuilder, Process
 from .gathering import GatheredLog
@@ -96,11 +105,9 @@ def _introduce(
     rank, nranks = int(place[0]), int(place[1])
     known = log.pointed(process, pointer) if complete else None
     comm = known[0] if known is not None else None
-    late = process.comm if complete and known is None else None
-    if late is not None and late.may_be(rank, nranks):
-        comm, late.nranks, late.size_seen_only = late, nranks, False
-        if _COMM_ID.search(tail) is not None:
-            log.rename(late, _ident(log, process, pointer, tail))
+    late = complete and known is None
+    if late:
+        comm = _without_start(log, process, pointer, (rank, nranks), tail)
     if comm is None or comm.nranks != nranks:
         comm = log.communicator(_ident(log, process, pointer, tail), nranks, line)
     if comm is None:
@@ -111,7 +118,34 @@ def _introduce(
     if parent is not None:
         above = log.pointed(process, parent[1])
         comm.parent = above[0].ident if above is not None else plain(parent[1], 40)
-    seen = comm.rank(rank)
+    _describe(comm.rank(rank), process, device, complete=complete, line=line)
+    process.join(comm, rank, late=late)
+    if process.network is not None and comm.network is None:
+        comm.network = process.network
+
+
+def _without_start(
+    log: GatheredLog, process: Process, pointer: bytes, place: tuple[int, int], tail: bytes
+) -> CommBuilder | None:
+    """The communicator that the process has, where its start may be missing from the log."""
+    comm = process.comm
+    if comm is None or not comm.may_be(*place):
+        return None
+    comm.nranks, comm.size_seen_only = place[1], False
+    if _COMM_ID.search(tail) is not None:
+        log.rename(comm, _ident(log, process, pointer, tail))
+    return comm
+
+
+def _describe(
+    seen: RankSeen,
+    process: Process,
+    device: tuple[bytes, bytes | None, bytes | None],
+    *,
+    complete: bool,
+    line: int,
+) -> None:
+    """Keep what the line says of the rank itself."""
     seen.host, seen.pid = process.host or None, process.pid or None
     seen.cuda_dev = int(device[0])
     seen.nvml_dev = None if device[1] is None else int(device[1])
@@ -120,9 +154,6 @@ def _introduce(
     seen.line = seen.line or line
     if complete:
         seen.ready = seen.ready or line
-    process.join(comm, rank, late=complete and known is None)
-    if process.network is not None and comm.network is None:
-        comm.network = process.network
 
 
 def _ident(log: GatheredLog, process: Process, pointer: bytes, tail: bytes) -> str:

@@ -232,28 +232,36 @@ class Unmarked:
             log.kinds["version"] += 1
             return 1
         if said.last_words or awaited is Awaited.ERROR:
-            self.awaits = Awaited.ERROR if said.ends_open else self.awaits
-            log.note("OTHER", None, text if excerpt is None else excerpt, number)
-            log.kinds["framework"] += 1
-            if said.its_version is not None and log.versions.version is None:
-                log.framework_version(plain(said.its_version, 20), number)
+            self._last_words(said, excerpt, number)
             return 1
         for name, value in said.settings:
             log.pasted(name, value, number)
         if said.settings:
             log.kinds["setting"] += 1
-            return 0
-        if excerpt is not None:
+        elif excerpt is not None:
             log.note("OTHER", None, excerpt, number)
             log.kinds["sign"] += 1
-            return 0
-        if names_versions and text.strip() and len(log.openings) < MOST_OPENINGS:
+        else:
+            self._elsewhere(text, number, opens=names_versions)
+        return 0
+
+    def _last_words(self, said: Said, excerpt: bytes | None, number: int) -> None:
+        """Keep what a framework says of the library's failure."""
+        log = self._log
+        self.awaits = Awaited.ERROR if said.ends_open else self.awaits
+        log.note("OTHER", None, said.text if excerpt is None else excerpt, number)
+        log.kinds["framework"] += 1
+        if said.its_version is not None and log.versions.version is None:
+            log.framework_version(plain(said.its_version, 20), number)
+
+    def _elsewhere(self, text: bytes, number: int, *, opens: bool) -> None:
+        """Keep a line about other things, where it names versions or speaks of a failure."""
+        log = self._log
+        if opens and text.strip() and len(log.openings) < MOST_OPENINGS:
             log.openings.append((number, text[:1600]))
-        wanted = len(log.suspects) < MOST_SUSPECTS
-        if wanted and _looks_wrong(text):
+        if len(log.suspects) < MOST_SUSPECTS and _looks_wrong(text):
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
-        return 0
 
     def _versions(self, text: str, number: int, awaited: Awaited | None) -> None:
         """Keep the versions of a line; where it ends before one, the next line is read with it."""

@@ -1,7 +1,7 @@
 """P2P that the driver refuses, that a product lacks, or that a setting forces."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ....expectation.links import pcie_gbs
 from ....expectation.references import pcie_practical
@@ -323,14 +323,17 @@ def _why_refused(case: Case, pairs: Sequence[Pair], word: str, *, near: bool) ->
     return what, f"{case.words.library} would not use it over a host bridge by default."
 
 
+def _works_unasked(case: Case) -> Iterator[tuple[tuple[str, str], Proof]]:
+    """Pairs of models without P2P whose copies take it all the same, with the figure."""
+    for pair in whole_pairs(case):
+        if UNBRIDGED.search(_models(pair)) and (proof := _by_measurement(case, pair)):
+            yield pair.ends, proof
+
+
 def _check_forced(case: Case) -> Found:
     host = case.host
     asked = [pair for pair in whole_pairs(case) if pair.words and not pair.fast]
-    fast = {
-        pair.ends: proof
-        for pair in whole_pairs(case)
-        if UNBRIDGED.search(_models(pair)) and (proof := _by_measurement(case, pair))
-    }
+    fast = dict(_works_unasked(case))
     unread = case.machine.host is None or host.why("nvidia_registry") is not None
     if unread and not asked and not fast:
         return None
@@ -341,18 +344,18 @@ def _check_forced(case: Case) -> Found:
     evidence += [*fast.values()][:SHOWN]
     proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
     seen = (
-        "The bytes were measured and arrived."
-        if proven
-        else f"{'Speed' if fast else 'A grant'} is no proof here: measure whether data arrives "
-        "intact."
+        f"{'Speed' if fast else 'A grant'} is no proof here: measure whether data arrives intact."
     )
+    if proven:
+        seen = "The bytes were measured and arrived."
     who = sorted({*devices_of(granted), *(end for ends in fast for end in ends)})
+    title = "P2P is forced by a setting or a changed NVIDIA module"
+    if fast and not keys:
+        works = f"P2P works between {case.names(who)}"
+        title = f"{works}, which NVIDIA's own driver does not grant: a changed NVIDIA module"
     return P2P_FORCED.finding(
         BY_DESIGN if proven or fast else NOTICE,
-        f"P2P works between {case.names(who)}, which NVIDIA's own driver does not grant: a changed "
-        "NVIDIA module"
-        if fast and not keys
-        else "P2P is forced by a setting or a changed NVIDIA module",
+        title,
         devices=who if not keys else (),
         evidence=faulty(evidence),
         impact=f"The driver grants P2P that this product does not have. {seen}",
