@@ -38,13 +38,13 @@ def _pcie(gen: int, width: int, measured: float | None) -> Iterator[AgentFact]:
     source = "PCI Express Base Specification: rate, lanes and line code"
     sheet = FactKind.DATA_SHEET
     what = f"{name}, payload"
-    yield AgentFact(what=what, value=gbs, unit="GB/s one way", kind=sheet, source=source)
+    yield AgentFact(what, gbs, sheet, source, unit="GB/s one way")
     if gbs is not None and measured is not None:
         share = measured / gbs
         word = "more than the link carries" if share > 1 else f"{share:.0%} of what it carries"
         lost = "another generation or width in `lspci -vv` (LnkSta)"
         concluded = FactKind.CONCLUDED
-        yield AgentFact(what="your number", value=word, kind=concluded, source=name, disproof=lost)
+        yield AgentFact("your number", word, concluded, name, disproof=lost)
 
 
 def _sheet(known: Known) -> Iterator[AgentFact]:
@@ -57,10 +57,10 @@ def _sheet(known: Known) -> Iterator[AgentFact]:
         }
         if value:
             yield AgentFact(
-                what=known.name,
-                value=value,
-                kind=FactKind.DATA_SHEET if confirmed else FactKind.OPEN,
-                source="; ".join(known.sources),
+                known.name,
+                value,
+                FactKind.DATA_SHEET if confirmed else FactKind.OPEN,
+                "; ".join(known.sources),
                 why=() if confirmed else ("no source that was read confirms it",),
             )
 
@@ -74,11 +74,11 @@ def _is_asked(figure: PublishedFigure, asked: FiguresTool) -> bool:
 def _figure(known: Known, figure: PublishedFigure) -> AgentFact:
     of = f" of {figure.gpus} GPUs" if figure.gpus else ""
     return AgentFact(
-        what=f"{known.name}: {figure.quantity}{of}",
-        value=figure.measured,
+        f"{known.name}: {figure.quantity}{of}",
+        figure.measured,
+        FactKind(figure.kind),
+        figure.source,
         unit=figure.unit,
-        kind=FactKind(figure.kind),
-        source=figure.source,
         why=tuple(filter(None, (figure.algorithm, figure.note))),
         disproof=_DISPROOF,
     )
@@ -94,7 +94,7 @@ def _judged(known: Known, chosen: list[PublishedFigure], asked: FiguresTool) -> 
     expected = by_kind[FigureBasis.TYPICAL] or by_kind[FigureBasis.BEST]
     if asked.measured is None or not expected:
         why = ("no `measured` was given" if asked.measured is None else "no reference",)
-        return AgentFact(what=what, value=None, kind=FactKind.OPEN, source="", why=why)
+        return AgentFact(what, None, FactKind.OPEN, "", why=why)
     words = [_word(asked.measured, one) for one in expected]
     said = ", ".join(
         f"{word} against {one.measured:g} {one.unit} ({one.kind}{f', {one.note}' * bool(one.note)})"
@@ -102,10 +102,8 @@ def _judged(known: Known, chosen: list[PublishedFigure], asked: FiguresTool) -> 
     )
     if "low" in words and len(set(words)) > 1:
         why = ("which of them is comparable decides: number of GPUs, algorithm, size",)
-        return AgentFact(what=what, value=said, kind=FactKind.OPEN, source=known.name, why=why)
-    return AgentFact(
-        what=what, value=said, kind=FactKind.CONCLUDED, source=known.name, disproof=_DISPROOF
-    )
+        return AgentFact(what, said, FactKind.OPEN, known.name, why=why)
+    return AgentFact(what, said, FactKind.CONCLUDED, known.name, disproof=_DISPROOF)
 
 
 def _word(measured: float, figure: PublishedFigure) -> str:

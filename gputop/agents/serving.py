@@ -72,11 +72,7 @@ async def serve(*, redact: bool) -> None:
         return types.ListToolsResult(tools=listed())
 
     server = Server(
-        "gputop",
-        version=__version__,
-        instructions=skill(),
-        on_list_tools=tools,
-        on_call_tool=call,
+        "gputop", version=__version__, instructions=skill(), on_list_tools=tools, on_call_tool=call
     )
     # What libraries of drivers print goes to stderr: see terminal/output.py.
     assert sys.__stdin__ is not None

@@ -36,7 +36,7 @@ class FactKind(Word):
     """One of several possibilities, or not known."""
 
 
-class AgentFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentFact(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that a tool says."""
 
     what: str

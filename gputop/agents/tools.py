@@ -73,11 +73,11 @@ def _node_facts(found: NodeAnswers) -> Iterator[AgentFact]:
         for record in records:
             value = {} if record is None else _known(record, names)
             why = () if value else ("nobody told it",)
-            yield AgentFact(what=what, value=value or None, kind=READ, source=source, why=why)
+            yield AgentFact(what, value or None, READ, source, why=why)
     nics = [nic.name for nic in machine.rdma] or [one.name for one in machine.interfaces]
-    yield AgentFact(what="NICs", value=nics, kind=READ, source=source)
+    yield AgentFact("NICs", nics, READ, source)
     for problem in found.problems:
-        yield AgentFact(what="could not be read", value=None, kind=OPEN, source="", why=(problem,))
+        yield AgentFact("could not be read", None, OPEN, "", why=(problem,))
 
 
 _HOST = ("hostname", "os_name", "kernel", "cpu_model_name", "memory_bytes", "hypervisor")
@@ -107,7 +107,7 @@ def _topology(asked: TopologyTool) -> Heard:
 
     written = exported("matrix", found.node)
     source = ", ".join(found.snapshot.source)
-    matrix = AgentFact(what="matrix", value=written.text.expandtabs(10), kind=READ, source=source)
+    matrix = AgentFact("matrix", written.text.expandtabs(10), READ, source)
     return Heard(found.snapshot, (matrix,), written.assumptions)
 
 
@@ -120,27 +120,27 @@ def _pair(pair: P2pAnswer) -> Iterator[AgentFact]:
         ("P2P used by the library", pair.uses_p2p, PREDICTED, why),
         ("way", pair.way, PREDICTED, ()),
     ):
-        yield AgentFact(what=f"{what}, {who}", value=value, kind=kind, source=source, why=because)
+        yield AgentFact(f"{what}, {who}", value, kind, source, why=because)
     for what, gbs in (
         ("healthy large copy", pair.healthy_gbs),
         ("large copy that this pair should reach", pair.expected_gbs),
     ):
         yield AgentFact(
-            what=f"{what}, {who}",
-            value=gbs,
+            f"{what}, {who}",
+            gbs,
+            OPEN if gbs is None else FactKind(pair.basis or FactKind.TYPICAL.value),
+            ", ".join(pair.references),
             unit="GB/s one way",
-            kind=OPEN if gbs is None else FactKind(pair.basis or FactKind.TYPICAL.value),
-            source=", ".join(pair.references),
             why=() if gbs is not None else ("no reference for such a pair", *why),
             disproof="another figure of `gputop probe p2p` on idle GPUs",
         )
     for rung in pair.ladder:
         open_ = rung.state in (RungState.OPEN, RungState.ASSUMED)
         yield AgentFact(
-            what=f"ladder: {rung.title}",
-            value=f"{rung.state}: {rung.answer}",
-            kind=OPEN if open_ else CONCLUDED,
-            source=source,
+            f"ladder: {rung.title}",
+            f"{rung.state}: {rung.answer}",
+            OPEN if open_ else CONCLUDED,
+            source,
         )
 
 
@@ -148,9 +148,9 @@ def _places(nic: NicAnswer, numa: NumaAnswer) -> Iterator[AgentFact]:
     source = ", ".join(nic.source)
     place = {"nic": nic.nic, "place": nic.place, "taken_by_library": nic.taken}
     kind = PREDICTED if nic.taken else CONCLUDED
-    yield AgentFact(what=f"NIC of {nic.gpu}", value=place, kind=kind, source=source, why=nic.why)
+    yield AgentFact(f"NIC of {nic.gpu}", place, kind, source, why=nic.why)
     near = {"numa_node": numa.numa_node, "cpus": numa.cpus}
-    yield AgentFact(what=f"NUMA of {nic.gpu}", value=near, kind=READ, source=source, why=numa.why)
+    yield AgentFact(f"NUMA of {nic.gpu}", near, READ, source, why=numa.why)
 
 
 def _text_of(page: Page) -> str:
@@ -179,14 +179,12 @@ def _explain(asked: ExplainTool) -> Heard:
         why = () if call.choices else ("not known for this library and node",)
         choices = call.choices or (None,)
         what = f"{asked.collective} of {asked.size_bytes} bytes"
-        facts = [
-            AgentFact(what=what, value=one, kind=PREDICTED, source=by, why=why) for one in choices
-        ]
+        facts = [AgentFact(what, one, PREDICTED, by, why=why) for one in choices]
     page = AgentFact(
-        what="explanation",
-        value=_text_of(explain.QUESTION.page(answer)),
-        kind=PREDICTED,
-        source=by,
+        "explanation",
+        _text_of(explain.QUESTION.page(answer)),
+        PREDICTED,
+        by,
         disproof="other words in a log of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,GRAPH",
     )
     return Heard(found.snapshot, (*facts, page), answer.assumptions)
@@ -208,16 +206,16 @@ def _what_if(asked: WhatIfTool) -> Heard:
         try:
             told = flags.QUESTION.answer(flags.FlagsRequest(name=name, **shared | {"settings": ()}))
         except Exit as error:
-            facts.append(AgentFact(what=name, value=None, kind=OPEN, source="", why=(str(error),)))
+            facts.append(AgentFact(name, None, OPEN, "", why=(str(error),)))
             continue
         text = _text_of(flags.QUESTION.page(told))
         source = "" if told.flag is None else told.flag.source
-        facts.append(AgentFact(what=name, value=text, kind=CONCLUDED, source=source))
+        facts.append(AgentFact(name, text, CONCLUDED, source))
     if asked.set:
         answer = explain.answer(explain.ExplainRequest(**shared))
         by = f"{answer.library.name} {answer.library.version}: gputop's model of its source"
         text = _text_of(explain.QUESTION.page(answer))
-        facts.insert(0, AgentFact(what="what would change", value=text, kind=PREDICTED, source=by))
+        facts.insert(0, AgentFact("what would change", text, PREDICTED, by))
     return Heard(found.snapshot, facts)
 
 
@@ -232,10 +230,10 @@ def told_finding(finding: Finding) -> AgentFact:
     )
     lines = [fact for fact in finding.evidence if fact.line is not None]
     return AgentFact(
-        what=f"finding {finding.id}: {finding.severity.word}",
-        value=finding.title,
-        kind=OPEN if finding.candidates else kind,
-        source=", ".join(finding.sources),
+        f"finding {finding.id}: {finding.severity.word}",
+        finding.title,
+        OPEN if finding.candidates else kind,
+        ", ".join(finding.sources),
         sureness=str(finding.sureness),
         disproof=finding.disproof,
         why=(*filter(None, (finding.said_cause,)), *open_, *(() if lines else evidence)),
@@ -265,9 +263,7 @@ def _check(asked: CheckTool) -> Heard:
 def _verdict(of: Any) -> Iterator[AgentFact]:
     source = ", ".join(of.source)
     missing = tuple(f"not known: {lack.what}: {lack.why}" for lack in of.evidence_missing)
-    yield AgentFact(
-        what="verdict", value=of.verdict_line, kind=CONCLUDED, source=source, why=missing
-    )
+    yield AgentFact("verdict", of.verdict_line, CONCLUDED, source, why=missing)
     yield from map(told_finding, of.findings)
 
 
@@ -282,18 +278,14 @@ def _read_text(asked: ReadTextTool) -> Heard:
         return Heard(None, _jobs_facts(answer), answer.assumptions)
     read, said = answer.read, answer.read.outcome.sentence
     facts = [
-        *(AgentFact(what="outcome", value=said, kind=CONCLUDED, source="the text"),) * bool(said),
+        *(AgentFact("outcome", said, CONCLUDED, "the text"),) * bool(said),
         *map(told_finding, read.findings),
     ]
     if answer.next:
-        facts.append(AgentFact(what="next step", value=answer.next, kind=CONCLUDED, source=""))
+        facts.append(AgentFact("next step", answer.next, CONCLUDED, ""))
     unknown = tuple(f"line {note.line}: {note.text}" for note in answer.unexplained)
     if unknown:
-        facts.append(
-            AgentFact(
-                what="not explained", value=len(unknown), kind=OPEN, source="", quoted=unknown
-            )
-        )
+        facts.append(AgentFact("not explained", len(unknown), OPEN, "", quoted=unknown))
     return Heard(None, facts, answer.assumptions)
 
 
@@ -310,18 +302,18 @@ def _jobs_facts(answer: Any) -> Iterator[AgentFact]:
         from gputop.answers.jobs import nothing
 
         why = (nothing(answer.snapshot),)
-        yield AgentFact(what="jobs", value=None, kind=OPEN, source=source, why=why)
+        yield AgentFact("jobs", None, OPEN, source, why=why)
     for job in answer.jobs:
         yield AgentFact(
-            what=f"job {job['name']}: {job['verdict']}",
-            value=job["sentence"],
-            kind=kind,
-            source=source,
+            f"job {job['name']}: {job['verdict']}",
+            job["sentence"],
+            kind,
+            source,
             why=tuple(f"{fact['text']} ({fact['from']})" for fact in job["facts"]),
             do=tuple(map(str, job["next"])),
         )
         ranks = [{name: rank[name] for name in _RANK if rank[name]} for rank in job["ranks"]]
-        yield AgentFact(what=f"ranks of {job['name']}", value=ranks, kind=kind, source=source)
+        yield AgentFact(f"ranks of {job['name']}", ranks, kind, source)
 
 
 _RANK = ("rank", "pid", "gpus", "trouble", "last_collective", "gpu_busy_percent")
@@ -359,10 +351,10 @@ def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[Agent
         for one in finding.candidates:
             if one.needs:
                 yield AgentFact(
-                    what=f"decides about: {finding.title}",
-                    value=one.needs,
-                    kind=OPEN,
-                    source=", ".join(finding.sources),
+                    f"decides about: {finding.title}",
+                    one.needs,
+                    OPEN,
+                    ", ".join(finding.sources),
                     why=(f"possible: {one.cause}",),
                 )
     waiting: dict[str, list[str]] = {}
@@ -372,20 +364,14 @@ def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[Agent
             waiting.setdefault(asks[1], []).append(rule.title)
     for probe in sorted(waiting, key=lambda name: -len(waiting[name])):
         yield AgentFact(
-            what=f"gputop probe {probe}",
-            value=f"about {specs()[probe].estimate_seconds(gpus):.0f} s on {gpus} idle GPUs",
-            kind=FactKind.ESTIMATE,
-            source=specs()[probe].measures,
+            f"gputop probe {probe}",
+            f"about {specs()[probe].estimate_seconds(gpus):.0f} s on {gpus} idle GPUs",
+            FactKind.ESTIMATE,
+            specs()[probe].measures,
             why=tuple(f"would decide: {title}" for title in waiting[probe]),
         )
     for lack in of.evidence_missing:
-        yield AgentFact(
-            what=f"read {lack.what}",
-            value=lack.printed_by or None,
-            kind=OPEN,
-            source="",
-            why=(lack.why,),
-        )
+        yield AgentFact(f"read {lack.what}", lack.printed_by or None, OPEN, "", why=(lack.why,))
 
 
 class AgentTool(NamedTuple):

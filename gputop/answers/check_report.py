@@ -21,8 +21,10 @@ from gputop.printing.ticket import report
 from gputop.terminal.clean import clean
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.exports.written import exported
+from gputop.topology.hardware.specs import sku_for
 from gputop.topology.model.characters import json_text
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.machine import Gpu
 from gputop.topology.model.page import Block, Bullets, Fact, Facts, Findings, Heading, Text
 from gputop.topology.model.redact import Redactor
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -61,13 +63,20 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
             yield Bullets(self.remarks)
 
     def _facts(self) -> Iterator[Fact]:
-        models = Counter(gpu.name or "unknown model" for gpu in self.snapshot.machine.gpus)
-        gpus = ", ".join(f"{count} × {name}" for name, count in models.items())
+        models = Counter(map(_model, self.snapshot.machine.gpus))
+        gpus = ", ".join(f"{count} {name}" for name, count in models.items())
         at = moment(self.answer.taken_at, "%Y-%m-%d %H:%M:%S %z")
         yield Fact(what="node", value=self.host, source=", ".join(self.snapshot.source))
         yield Fact(what="GPUs", value=gpus or "none", source="")
         yield Fact(what="read at", value=at, source="")
         yield Fact(what="snapshot, SHA-256", value=self.digest, source=f"gputop {__version__}")
+
+
+def _model(gpu: Gpu) -> str:
+    """A GPU in a count: "× NVIDIA H200", or "GCDs of ..." where a package shows as several."""
+    sku = sku_for(gpu)
+    dies = sku is not None and sku.devices > 1
+    return f"{'GCDs of' if dies else '×'} {gpu.name or 'unknown model'}"
 
 
 def told(found: CheckAnswer, redactor: Redactor | None = None) -> CheckReport:
