@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.live.findings import shown
-from gputop.live.jobs_controller import of_demo
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of, table
 from gputop.screens.node.head import (
     cost_line,
@@ -18,6 +17,7 @@ from gputop.screens.node.head import (
     verdict_line,
 )
 from gputop.screens.node.identity import identity_lines
+from gputop.simulating.jobs import of_node
 from gputop.terminal.preferences import Preferences
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
@@ -58,7 +58,7 @@ class Asked:
         self._answer = (
             ask_live(here, ras=True, wait=PAUSE_SECONDS, pause=PAUSE_SECONDS, watched=False)
             if here.is_live
-            else of_demo(here)
+            else of_node(here)
         )
 
     def answer(self) -> JobsReport | None:

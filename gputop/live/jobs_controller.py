@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from gputop.topology.jobs.grouping import jobs
-from gputop.topology.recorded.demos.demo import names
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
 
-DEMO = "demo "
 CALM_SECONDS = 30.0
 """Jobs of several ranks are asked so often whatever screen is shown; it takes them milliseconds."""
 ASK_AGAIN_SECONDS = 3.0
@@ -132,8 +130,6 @@ def asking(
 
 def of_demo(snapshot: NodeSnapshot) -> JobsReport | None:
     """The simulated answer of a demo; None for anything else."""
-    from gputop.simulating.jobs import simulated
+    from gputop.simulating.jobs import of_node
 
-    source = snapshot.source[0] if len(snapshot.source) == 1 else ""
-    name = source.removeprefix(DEMO)
-    return simulated(snapshot, name) if source.startswith(DEMO) and name in names() else None
+    return of_node(snapshot)

@@ -21,9 +21,12 @@ from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import DEFAULT, place
 from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.demos.demo import names
 from gputop.topology.recorded.demos.shape import DemoShape, load
 from gputop.topology.recorded.demos.work import work_of
 
+DEMO = "demo "
+"""What the source of a demo begins with."""
 PROGRAM = "train.py"
 LAUNCHED = 1042
 SECONDS = 2.0
@@ -58,6 +61,13 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
         seconds=SECONDS,
         loads=_loads(snapshot, shape),
     )
+
+
+def of_node(snapshot: NodeSnapshot) -> JobsReport | None:
+    """The answer for a node that is a demo; None for anything else."""
+    source = snapshot.source[0] if len(snapshot.source) == 1 else ""
+    name = source.removeprefix(DEMO)
+    return simulated(snapshot, name) if source.startswith(DEMO) and name in names() else None
 
 
 def _loads(snapshot: NodeSnapshot, shape: DemoShape) -> JobLoads:
