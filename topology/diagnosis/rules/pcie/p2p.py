@@ -330,18 +330,20 @@ def _works_unasked(case: Case) -> Iterator[tuple[tuple[str, str], Proof]]:
             yield pair.ends, proof
 
 
+def _forcing_keys(case: Case) -> list[Proof]:
+    keys = filter(FORCED.search, case.host.nvidia_registry)
+    return [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
+
+
 def _check_forced(case: Case) -> Found:
-    host = case.host
     asked = [pair for pair in whole_pairs(case) if pair.words and not pair.fast]
     fast = dict(_works_unasked(case))
-    unread = case.machine.host is None or host.why("nvidia_registry") is not None
+    unread = case.machine.host is None or case.host.why("nvidia_registry") is not None
     if unread and not asked and not fast:
         return None
-    keys = [key for key in host.nvidia_registry if FORCED.search(key)]
-    evidence = [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
+    keys = _forcing_keys(case)
     granted = [pair for pair in asked if pair.granted and _without_p2p(pair)]
-    evidence += [grant_of(case, pair) for pair in granted[:SHOWN]]
-    evidence += [*fast.values()][:SHOWN]
+    grants = [grant_of(case, pair) for pair in granted[:SHOWN]]
     proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
     seen = (
         f"{'Speed' if fast else 'A grant'} is no proof here: measure whether data arrives intact."
@@ -357,7 +359,7 @@ def _check_forced(case: Case) -> Found:
         BY_DESIGN if proven or fast else NOTICE,
         title,
         devices=who if not keys else (),
-        evidence=faulty(evidence),
+        evidence=faulty([*keys, *grants, *[*fast.values()][:SHOWN]]),
         impact=f"The driver grants P2P that this product does not have. {seen}",
         fix=["Measure it. $ gputop probe p2p nccl"],
     )
