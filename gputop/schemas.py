@@ -6,6 +6,7 @@ import typing
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from inspect import cleandoc
 from pkgutil import iter_modules
 from typing import Any, Literal
 
@@ -218,6 +219,9 @@ def schema_of(tag: str) -> Schema:
             _followed(root, parts)["properties"]["schema"] = {"const": tag}
     root = roots[0] if len(roots) == 1 else {"anyOf": list(roots)}
     used = _used(root, parts)
+    for name in used:
+        if told := parts[name].get("description"):
+            parts[name]["description"] = cleandoc(told)  # Python 3.13 has it without the margin
     return {"$schema": DRAFT, "$id": tag, **root, "$defs": {name: parts[name] for name in used}}
 
 
