@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
 FindingKey = tuple[str, tuple[str, ...], str]
 """Finding.key."""
 HERE = "in this session"
+
+ABOUT_JOBS = frozenset(
+    {
+        "containers-apart",
+        "gpu-memory-unlisted",
+        "gpu-shared",
+        "job-zombie",
+        "numa-binding",
+        "rank-asleep",
+        "rank-gpu-idle",
+        "rank-memory-grows",
+        "rank-stopped",
+        "ranks-differ",
+        "ranks-share-cpus",
+        "ranks-share-gpu",
+        "threads-over-cpus",
+        "threads-over-quota",
+    }
+)
+"""Rules whose findings are shown beside the job that they are about."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,19 +59,31 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         own = tuple(finding for finding in self.findings if finding.origin is not Origin.JOB)
         return msgspec.structs.replace(self, findings=own)
 
-    def about(self, *nodes: str) -> tuple[Finding, ...]:
-        """Loud findings on one of these devices; a part of a GPU has its GPU's."""
-        wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
-        return tuple(
-            finding
-            for finding in self.findings
-            if finding.severity.counts and not wanted.isdisjoint(finding.devices)
-        )
+    def about(self, *nodes: str, jobs: bool = False) -> tuple[Finding, ...]:
+        """Loud findings on one of these devices; a part of a GPU has its GPU's.
 
-    def mark(self, *nodes: str) -> tuple[str, str] | None:
+        `jobs`: those about running jobs too, which say nothing about a link or a pair.
+        """
+        return tuple(one for one in _on(self.findings, nodes, jobs) if one.severity.counts)
+
+    def mark(self, *nodes: str, jobs: bool = False) -> tuple[str, str] | None:
         """Sign and ink of the worst loud finding on one of these devices."""
-        found = self.about(*nodes)
+        found = self.about(*nodes, jobs=jobs)
         return found[0].severity.shown[:2] if found else None
+
+
+def of_a_job(finding: Finding) -> bool:
+    """Whether it is about a running job: its GPUs are where that runs, not what is at fault."""
+    return finding.origin is Origin.JOB or finding.id in ABOUT_JOBS
+
+
+def _on(findings: Iterable[Finding], nodes: Sequence[str], jobs: bool) -> list[Finding]:
+    wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
+    return [
+        finding
+        for finding in findings
+        if not wanted.isdisjoint(finding.devices) and (jobs or not of_a_job(finding))
+    ]
 
 
 def shown(
@@ -75,12 +108,11 @@ def shown(
 
 
 def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
-    """An explanation of these devices, led by the findings about them.
+    """An explanation of these devices, led by the findings about them; a pair's without jobs.
 
     If the page has no fix of its own, it ends with the fix of the worst harmful finding.
     """
-    wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
-    found = [finding for finding in shown.findings if not wanted.isdisjoint(finding.devices)]
+    found = _on(shown.findings, nodes, jobs=len(nodes) == 1)
     worst = next((finding for finding in found if finding.severity.counts and not why.fix), None)
     facts = (
         Fact(

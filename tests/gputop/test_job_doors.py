@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from gputop.app import GpuTop
+from gputop.live.findings import ABOUT_JOBS, Shown, explained_with, shown
+from gputop.screens.map import marks
+from gputop.screens.pairs.answer import answer_lines
+from gputop.screens.pairs.ladder import evidence_lines
 from gputop.simulating.jobs import simulated
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.explain.why import why_pair
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BROKEN, Origin
 from gputop.topology.report import Report
 from tests.support.app import app_of, demo_report, give, press, rounds, text
 from tests.support.command import gputop_here
@@ -36,13 +43,38 @@ async def test_every_screen_says_what_jobs_says(demo: str) -> None:
         assert said in text(pilot, "#job-head")
         await press(pilot, "6")
         assert job.sentence[:40] in text(pilot, "#finding-list")
-        shown = app_of(pilot).findings.shown(app_of(pilot).report)
-        assert shown is not None
-        (found,) = (one for one in shown.findings if one.id == "job")
+        here = app_of(pilot).findings.shown(app_of(pilot).report)
+        assert here is not None
+        (found,) = (one for one in here.findings if one.id == "job")
         assert found.title == job.sentence
         gpus = [node.snapshot.machine.gpu(address) for address in found.devices]
         assert [gpu.index for gpu in gpus if gpu is not None] == [index]
-        assert (shown.mark(*found.devices) or ("",))[0] == sign
+        assert (here.mark(*found.devices, jobs=True) or ("",))[0] == sign
+
+
+@pytest.mark.parametrize("rule", ["job", *sorted(ABOUT_JOBS)])
+def test_no_pair_and_no_link_is_judged_by_a_job(rule: str) -> None:
+    node = demo_report("sick-h100-8").node
+    report = Report(node, diagnose(Case(node)))
+    gpus = [gpu.address for gpu in node.snapshot.machine.gpus]
+    origin = Origin.JOB if rule == "job" else Origin.RULE
+    hangs = Finding.of(rule, BROKEN, "train.py hangs", origin=origin, devices=tuple(gpus[2:5]))
+
+    def told(found: Shown | None) -> list[object]:
+        assert found is not None
+        pairs = [(gpus[0], other) for other in gpus[1:]]
+        return [
+            *(answer_lines(report, pair, found, (True, None), 120) for pair in pairs),
+            *(evidence_lines(report, pair, found, False, 120) for pair in pairs),
+            *(marks.about(found, gpu) for gpu in gpus),
+            [found.mark(gpu) for gpu in gpus],
+            explained_with(why_pair(node, gpus[0], gpus[3]), found, gpus[0], gpus[3]),
+        ]
+
+    before, after = shown(report), shown(report, jobs=(hangs,))
+    assert told(after) == told(before)
+    assert after is not None
+    assert after.mark(gpus[2], jobs=True) == BROKEN.shown[:2], "the GPU's row names the job"
 
 
 @pytest.mark.parametrize("demo", SICK)

@@ -13,6 +13,7 @@ from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from gputop.answers.jobs import nothing
+from gputop.live.findings import ABOUT_JOBS
 from gputop.live.worst_jobs import told
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
@@ -62,26 +63,6 @@ HEAD_TAIL = 32
 """Cells of the first two lines that a sentence may lose to the words behind it."""
 LONGEST_WORD = 12
 """Cells of the first line that stay free where a word goes to the second one."""
-
-ABOUT_JOBS = frozenset(
-    {
-        "containers-apart",
-        "gpu-memory-unlisted",
-        "gpu-shared",
-        "job-zombie",
-        "numa-binding",
-        "rank-asleep",
-        "rank-gpu-idle",
-        "rank-memory-grows",
-        "rank-stopped",
-        "ranks-differ",
-        "ranks-share-cpus",
-        "ranks-share-gpu",
-        "threads-over-cpus",
-        "threads-over-quota",
-    }
-)
-"""Rules whose findings are shown beside the job that they are about."""
 
 # Explains how a job or a process is bound, compared with where its GPUs are.
 BASIS = (

@@ -94,7 +94,7 @@ def signs_of(
     """Process id -> sign and ink: of what is wrong with the rank, else of a finding on its GPUs."""
     signs: dict[int, tuple[str, str]] = {}
     for user in (user for job in found for user in job.processes):
-        mark = None if shown is None else shown.mark(*user.gpus)
+        mark = None if shown is None else shown.mark(*user.gpus, jobs=True)
         if mark is not None:
             signs[user.pid] = mark
     for job in wrong(answer):

@@ -91,7 +91,7 @@ def rows_of(
             processes,
             stale,
             devices.links_missing(gpu),
-            (shown.mark(gpu.address) if shown is not None else None) or ("", ""),
+            (shown.mark(gpu.address, jobs=True) if shown is not None else None) or ("", ""),
             nic=(nics or {}).get(gpu.address),
             recent=recent,
         )
