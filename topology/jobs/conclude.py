@@ -164,7 +164,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
             *(() if inquiry.recorded else loads_in_words.unknown(judged, several=several)),
-            *(unknown_of_records(inspected, records) if records.operations else ()),
+            *(unknown_of_records(inspected, records, inquiry.now) if records.operations else ()),
             *(f"{path}: {why}" for path, why in records.refused),
             *(() if runs else quiet.unknown),
         ),

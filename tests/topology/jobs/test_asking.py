@@ -17,7 +17,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
 from tests.topology.jobs.flight.test_compare import dumped, entry
-from tests.topology.jobs.inspector.made import lines
+from tests.topology.jobs.inspector.made import START_US, lines
 from tests.topology.jobs.ras.service import document, missing, rank
 from tests.topology.jobs.test_activity import process
 
@@ -106,9 +106,11 @@ def test_records_of_the_inspector_tell_for_whom_the_others_wait(
         folder = tmp_path / "proc" / str(pid)
         names = f"NCCL_INSPECTOR_ENABLE=1\0NCCL_INSPECTOR_DUMP_DIR={records}\0"
         (folder / "environ").write_text(names)
-    asker = Asker(FolderTree(tmp_path), lambda _: None, lambda: 0.0)
+    newest = (START_US + 19 * 50_000) / 1e6
+    asker = Asker(FolderTree(tmp_path), lambda _: None, lambda: 0.0, now=lambda: newest + 300)
     for chosen in ("", str(records)):
         (job,) = ask_live(there, asker=asker, inspector=chosen).jobs
+        assert any("since its newest record, 5 min ago" in open_ for open_ in job.unknown)
         assert job.verdict is JobVerdict.SLOW
         assert "rank 4 comes last in 20 of 20 all-reduces" in job.sentence
         assert "the others wait for it 40 % of the time, 20.0 ms in each" in job.sentence

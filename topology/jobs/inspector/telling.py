@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ...model.english import listing, plural
 from ...model.finding import Finding
 from ...model.severity import SLOW, JobVerdict
-from ...model.units import gbs, percent, size
+from ...model.units import gbs, percent, seconds, size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
 from ..lateness import in_brief, price, who_waits
@@ -27,6 +27,8 @@ from .records import FinishedOperation, InspectorRecords
 NAME = "NCCL Inspector"
 MOST_KINDS = 8
 MOST_NAMED = 3
+OLD_SECONDS = 10.0
+"""A record that is older says little of this moment."""
 BY_DESIGN = (
     "a rank that evaluates or writes a checkpoint alone, and a stage of a pipeline, come last too"
 )
@@ -137,17 +139,26 @@ def _line(kind: OperationKind) -> str:
     )
 
 
-def unknown(inspected: Inspected, records: InspectorRecords) -> Iterator[str]:
-    """What the records leave open."""
+def unknown(
+    inspected: Inspected, records: InspectorRecords, now: float | None = None
+) -> Iterator[str]:
+    """What the records leave open; `now`: seconds since the epoch, of a job that is seen to run."""
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
         who = f"why rank {kind.late.rank} comes last"
         yield f"{who}: its CPU, its GPU, its data or its work; {BY_DESIGN}"
     yield "whether a rank computes while it transfers or waits: records show operations alone"
-    yield (
-        "whether the job still runs, and whether an operation never ended: records are of those "
-        "that have ended"
-    )
+    newest = max((one.written_at for one in records.operations), default=0.0)
+    if now is None:
+        yield (
+            "whether the job still runs, and whether an operation never ended: records are of "
+            "those that have ended"
+        )
+    elif now - newest >= OLD_SECONDS:
+        yield (
+            f"what it did since its newest record, {seconds(now - newest)} ago: an operation that "
+            "never ends leaves none"
+        )
     if records.lost:
         yield f"{plural(records.lost, 'operation')} that the plugin dropped before it wrote them"
     if inspected.contradicting:

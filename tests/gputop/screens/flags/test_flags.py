@@ -318,6 +318,7 @@ async def test_another_version_is_tried_on_all_screens_and_told_as_by_the_comman
         told = gputop("explain", "--demo", demo, "--against", number).stdout
         head = " ".join(told.replace(demo, "this node").split()).partition(" GB/s")[0]
         assert head in details
+        assert f"Predictions follow {name} " in details
         decisions = told.partition("What changes, ")[2].partition("\n\n")[0]
         assert " ".join(decisions.split()) in details
         for key in "12345678":
