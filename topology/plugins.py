@@ -264,7 +264,7 @@ def _infos(folder: str) -> list[Path]:
     for name in names:
         path = Path(folder, name)
         try:
-            if b"gputop." in (path / "entry_points.txt").read_bytes():
+            if b"[gputop." in (path / "entry_points.txt").read_bytes():
                 found.append(path)
         except OSError:
             continue

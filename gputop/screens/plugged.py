@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+
+from textual.widget import Widget
+from textual.widgets import Static
 
 from gputop.answers import QUESTIONS
 from gputop.screens import NAMES
 from gputop.screens.view import View
+from gputop.terminal.clean import clean
 from gputop.topology.plugins import PLUGINS, Plugin, PluginGroup, PluginRefused
 
 
@@ -29,4 +33,17 @@ def _accept(plugin: Plugin, thing: Any) -> Iterator[PluginView]:
         raise PluginRefused("a screen is a class of View")
     if plugin.name in (*NAMES, *QUESTIONS):
         raise PluginRefused(f"there is a screen {plugin.name} already, which stays")
-    yield PluginView(plugin.name, thing.TITLE or plugin.name.capitalize(), thing)
+    title = clean(thing.TITLE, 40) or plugin.name.capitalize()
+    yield PluginView(plugin.name, title, _guarded(plugin, thing))
+
+
+def _guarded(plugin: Plugin, kind: type[View]) -> type[View]:
+    """The same screen, on which a line says what of it could not be made; `draw` is guarded."""
+
+    def body(self: View) -> Iterable[Widget]:
+        try:
+            return tuple(kind.body(self))
+        except Exception as error:  # noqa: BLE001 - a border: a plugin is foreign code
+            return (Static(PLUGINS.refuse(plugin, error), markup=False),)
+
+    return type(kind.__name__, (kind,), {"body": body, "KEYS": kind.KEYS})

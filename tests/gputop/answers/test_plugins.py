@@ -41,6 +41,10 @@ class Clock(View):
         yield Board(id="clock")
     def draw(self, report):
         self.query_one("#clock", Board).show(((("of a plugin", ""),),))
+class Sick(Clock):
+    TITLE = "Sick"
+    def body(self):
+        raise RuntimeError("no body")
 """
 SOURCE = """
 from gputop.topology.model.machine import Gpu
@@ -147,7 +151,8 @@ async def test_the_app_wears_a_theme_and_opens_a_screen_of_a_plugin(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     example(tmp_path / "site")
-    group = {"screens": {"clock": "made_clock:Clock", "node": "made_clock:Clock"}}
+    group = {"screens": {f"{name}": "made_clock:Clock" for name in ("clock", "node")}}
+    group["screens"]["sick"] = "made_clock:Sick"
     distribution(tmp_path / "site", "clock", group, {"made_clock": SCREEN})
     use(monkeypatch, tmp_path / "site")
     PLUGINS.hold()
@@ -155,16 +160,19 @@ async def test_the_app_wears_a_theme_and_opens_a_screen_of_a_plugin(
     async with app.run_test(size=(80, 24)) as pilot:
         await looked_up(pilot)
         assert "example-midnight" in app.available_themes
-        assert [view.name for view in app.plugin_views] == ["clock"]
-        command = next(
-            each for each in app.get_system_commands(app.screen) if each.title == "Clock"
-        )
-        command.callback()
+        assert [view.name for view in app.plugin_views] == ["clock", "sick"]
+        commands = {each.title: each for each in app.get_system_commands(app.screen)}
+        commands["Clock"].callback()
         await pilot.pause(0.2)
         assert app.view is not None
         assert app.view.name == "clock"
+        commands["Sick"].callback()
+        await pilot.pause(0.2)
+        assert app.view.name == "sick"
+        assert app.is_running
         told = [notice.message for notice in app._notifications]
-    assert any("there is a screen node already" in text for text in told)
+    assert any("RuntimeError: no body" in text for text in told)
+    assert any("there is a screen node already" in why for _, why in PLUGINS.listed())
 
 
 async def test_ten_plugins_are_looked_up_behind_the_first_row_and_in_a_thread(
