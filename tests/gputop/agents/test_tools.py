@@ -12,6 +12,8 @@ import pytest
 
 from gputop.agents.told import FactKind, bounded
 from gputop.agents.tools import TOOLS, answer_text
+from gputop.answers.check import CheckAnswer, CheckRequest
+from gputop.answers.check import answer as checked_answer
 from gputop.exits import Exit
 from gputop.topology.model.errors import GputopError
 from tests.support.checked import saved
@@ -67,6 +69,23 @@ def test_a_finding_says_what_proves_and_what_would_disprove_it() -> None:
     assert "16 of 18" in down["why"][0]
     assert down["disproof"]
     assert "nvidia-smi nvlink -s" in down["do"]
+
+
+@pytest.mark.parametrize("measure", [False, True])
+def test_nothing_is_measured_unasked_and_nothing_busy_ever(
+    measure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[CheckRequest] = []
+
+    def answer(request: CheckRequest) -> CheckAnswer:
+        asked.append(request)
+        return checked_answer(CheckRequest(demo="hgx-h100-8", quick=True))
+
+    monkeypatch.setattr("gputop.answers.check.answer", answer)
+    told("check", demo="hgx-h100-8", **{"measure": True} if measure else {})
+    (request,) = asked
+    assert request.quick is not measure
+    assert (request.force, request.full, request.jobs) == (False, False, False)
 
 
 def test_lines_of_a_log_are_quoted_and_nothing_else() -> None:
