@@ -78,46 +78,49 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "Suite", partial(Suite, session=session))
 
 
-def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Any] = []
-    done = threading.Event()
+class Posted:
+    """Keeps what a suite tells the app, and knows when it has ended."""
 
-    def post(message: Any) -> None:
-        posted.append(message)
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.done = threading.Event()
+
+    def __call__(self, message: Any) -> None:
+        self.messages.append(message)
         if isinstance(message, SuiteChanged) and not message.state.running:
-            done.set()
+            self.done.set()
 
+
+def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    post = Posted()
     selftests(monkeypatch)
     probing = Probing(post)
     probing.start_suite(("p2p",), (), False, ProbeLevel.QUICK, NODE)
-    assert done.wait(60)
-    states = [message.state for message in posted if isinstance(message, SuiteChanged)]
+    assert post.done.wait(60)
+    states = [message.state for message in post.messages if isinstance(message, SuiteChanged)]
     current = [state.current for state in states if state.current is not None]
     assert {step.name for step in current} == {"p2p"}
     assert any(step.total for step in current)
-    assert posted[-1].state.status == "finished"
-    figures = [m.measurement for m in posted if isinstance(m, ProbeMeasured)]
+    assert post.messages[-1].state.status == "finished"
+    figures = [m.measurement for m in post.messages if isinstance(m, ProbeMeasured)]
     assert {figure.probe for figure in figures} == {"p2p"}
     assert all(dict(figure.versions)["python"] for figure in figures)
 
 
 def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Any] = []
-    done = threading.Event()
+    heard = Posted()
     probing: Probing
 
     def post(message: Any) -> None:
-        posted.append(message)
         if isinstance(message, SuiteChanged) and message.state.current is not None:
             probing.cancel()
-        if isinstance(message, SuiteChanged) and not message.state.running:
-            done.set()
+        heard(message)
 
     selftests(monkeypatch)
     probing = Probing(post)
     probing.start_suite(("p2p",), (), False, ProbeLevel.QUICK, NODE)
-    assert done.wait(60)
-    assert posted[-1].state.status == "cancelled"
+    assert heard.done.wait(60)
+    assert heard.messages[-1].state.status == "cancelled"
 
 
 def test_tables_name_rows_columns_and_what_is_odd() -> None:
@@ -159,13 +162,7 @@ def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
 def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
     monkeypatch: pytest.MonkeyPatch, raises: bool
 ) -> None:
-    posted: list[Any] = []
-    done = threading.Event()
-
-    def post(message: Any) -> None:
-        posted.append(message)
-        if isinstance(message, SuiteChanged) and not message.state.running:
-            done.set()
+    post = Posted()
 
     def keep_result(*given: Any) -> str:
         if raises:
@@ -175,9 +172,9 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
     answered(monkeypatch)
     monkeypatch.setattr("gputop.measuring.history.keep_result", keep_result)
     Probing(post).start_suite(("memory", "launch"), (), False, ProbeLevel.QUICK, NODE)
-    assert done.wait(90)
-    assert posted[-1].state.status == "finished"
-    last = [message.state for message in posted if isinstance(message, SuiteChanged)][-1]
+    assert post.done.wait(90)
+    assert post.messages[-1].state.status == "finished"
+    last = [message.state for message in post.messages if isinstance(message, SuiteChanged)][-1]
     said = "RuntimeError: no such luck" if raises else "Read-only file system"
     assert [step.status for step in last.steps] == ["finished", "finished"]
     for step in last.steps:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -170,6 +171,24 @@ def test_fresh_never_writes_over(tmp_path: Path) -> None:
     assert place.read_text() == "a"
 
 
+def refused(arguments: list[str], out: IO[bytes], unbuffered: str) -> str:
+    """Why Python could not write its answer to a file."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        stdout=out,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    assert done.returncode == CANNOT_TELL
+    _, said, why = done.stderr.splitlines()[-1].partition("gputop: cannot write the answer: ")
+    assert said
+    return why
+
+
 @pytest.mark.parametrize(
     ("command", "unbuffered", "size_bytes"),
     share(
@@ -186,37 +205,16 @@ def test_stdout_that_takes_no_more_is_cannot_tell(
     if command != "--help":
         arguments += ["--demo", "hgx-h100-8"]
     with (tmp_path / "out").open("wb") as out:
-        done = subprocess.run(
-            [sys.executable, "-c", LIMITED, str(size_bytes), *arguments],
-            stdout=out,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
-            text=True,
-            timeout=300,
-            check=False,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-        )
-    assert done.returncode == CANNOT_TELL
-    assert done.stderr.splitlines()[-1] == "gputop: cannot write the answer: File too large"
+        why = refused(["-c", LIMITED, str(size_bytes), *arguments], out, unbuffered)
+    assert why == "File too large"
 
 
 @pytest.mark.parametrize("unbuffered", share(["", "1"], 2))
 def test_a_full_disk_behind_stdout_is_cannot_tell(unbuffered: str) -> None:
     with open("/dev/full", "wb") as out:
         for command in ("topo", "snapshot", "check"):
-            done = subprocess.run(
-                [sys.executable, "-m", "gputop", command, "--demo", "hgx-h100-8"],
-                stdout=out,
-                stderr=subprocess.PIPE,
-                cwd=ROOT,
-                text=True,
-                timeout=300,
-                check=False,
-                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            )
-            assert done.returncode == CANNOT_TELL
-            last = done.stderr.splitlines()[-1]
-            assert last == "gputop: cannot write the answer: No space left on device"
+            arguments = ["-m", "gputop", command, "--demo", "hgx-h100-8"]
+            assert refused(arguments, out, unbuffered) == "No space left on device"
 
 
 @pytest.mark.parametrize("name", ["missing/out.json", "nul\0l"])
