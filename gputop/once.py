@@ -74,9 +74,10 @@ def first_lines(snapshot: NodeSnapshot, width: int) -> Iterator[Line]:
     report = Report(node, diagnose(Case(node)))
     found = shown(report)
     use = use_of(snapshot, loads_of(snapshot))
-    yield verdict_line(found, snapshot.machine, width)[0]
+    answer = asked.answer()
+    yield verdict_line(found, snapshot.machine, width, answer)[0]
     if snapshot.machine.gpus:
-        yield _second(asked.answer(), snapshot, use, width)
+        yield _second(answer, snapshot, use, width)
         yield cost_line(report, width)
     yield from identity_lines(snapshot, width, 1)
     rows = rows_of(snapshot, shown=found, nics=gpu_nics(node) if node.prediction else {})

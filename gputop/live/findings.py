@@ -59,6 +59,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         own = tuple(finding for finding in self.findings if finding.origin is not Origin.JOB)
         return msgspec.structs.replace(self, findings=own)
 
+    @property
+    def of_jobs(self) -> Shown:
+        """The same with what jobs said of themselves alone."""
+        jobs = tuple(finding for finding in self.findings if finding.origin is Origin.JOB)
+        return msgspec.structs.replace(self, findings=jobs)
+
     def about(self, *nodes: str, jobs: bool = False) -> tuple[Finding, ...]:
         """Loud findings on one of these devices; a part of a GPU has its GPU's.
 

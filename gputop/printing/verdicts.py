@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gputop.topology.model.finding import Finding
 
 
+OF_NODE = "node"
+"""Before the verdict on the node where the one on a job stands beside it."""
 _UNEXPECTED = "unexpected-"
 """How the ids of the rules begin that compare with --expect."""
 

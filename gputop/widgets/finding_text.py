@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gputop.printing.verdicts import checks_done, counted
+from gputop.printing.verdicts import OF_NODE, checks_done, counted
 from gputop.terminal.clean import clean
-from gputop.widgets.spans import Line, width_of, wrapped
+from gputop.widgets.spans import Line, Span, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
@@ -15,12 +15,23 @@ if TYPE_CHECKING:
 
 
 def verdict_lines(shown: Shown | None, width: int) -> tuple[Line, ...]:
-    """The verdict, how many findings of each kind and how many rules were asked: what fits."""
+    """The verdict, how many findings of each kind and how many rules were asked: what fits.
+
+    A job that hangs makes no node unfit: the two are counted apart, the worse one first.
+    """
     if shown is None:
         return (((" asking the rules…", "muted"),),)
-    sign, ink = shown.verdict.shown[:2]
-    many = counted(shown.findings) or "no finding"
-    spans = [(f" {sign} {shown.verdict}", f"{ink} bold"), (f": {many}", "")]
+    node, jobs = shown.of_node, shown.of_jobs
+    many = counted(node.findings) or "no finding"
+    parts = [(node.verdict, f"{OF_NODE} {node.verdict}" if jobs.findings else node.verdict, many)]
+    if jobs.findings:
+        word = "job" if len(jobs.findings) == 1 else "jobs"
+        parts.append((jobs.verdict, word, counted(jobs.findings)))
+    parts.sort(key=lambda part: part[0].order)
+    spans: list[Span] = []
+    for verdict, word, told in parts:
+        sign, ink, _ = verdict.shown
+        spans += [(f"{' ·' * bool(spans)} {sign} {word}", f"{ink} bold"), (f": {told}", "")]
     rest = (
         (f", {len(shown.silenced)} silenced" if shown.silenced else "", "warn"),
         (f" · {checks_done(shown.diagnosis)}", "muted"),

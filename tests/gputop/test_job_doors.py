@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ async def test_every_screen_says_what_jobs_says(demo: str) -> None:
         assert said in text(pilot, "#job-head")
         await press(pilot, "6")
         assert job.sentence[:40] in text(pilot, "#finding-list")
+        head, rows = text(pilot, "#findings-head"), text(pilot, "#finding-list")
+        loud = sum(line.lstrip(" ›")[:1] in ("✗", "▼", "?") for line in rows.splitlines())
+        assert f"{head.split()[0]}{loud} " in text(pilot, "#top"), "the tab's sign is the head's"
+        told = re.findall(r"(\d+) (?:broken|slow|cannot tell)", head)
+        assert sum(map(int, told)) == loud
+        assert f"{sign} job: 1 " in head
+        assert " node slow: " in head if demo == "sick-h100-8" else "✓ node healthy: " in head
+        await press(pilot, "1")
+        assert " node " in text(pilot, "#verdict"), "not all is well above a job that is not"
+        once = gputop_here("-1", "--demo", demo).stdout.split(maxsplit=3)
+        assert text(pilot, "#verdict").split(maxsplit=3)[:3] == once[:3]
         here = app_of(pilot).findings.shown(app_of(pilot).report)
         assert here is not None
         (found,) = (one for one in here.findings if one.id == "job")

@@ -258,9 +258,10 @@ class FindingsScreen(MasterDetail):
         super().draw(report)
         events, head = self.query_one("#events", Board), self.query_one("#findings-head", Board)
         width = self.app.size.width
-        # A job that hangs makes no node unfit: Node and `check` say the same word.
-        own = None if self.shown is None else self.shown.of_node
-        head.draw_once(lambda: head.show(verdict_lines(own, width)), *self.state_of(report), width)
+        shown, told = self.shown, id(self.gputop.jobs.answer)
+        head.draw_once(
+            lambda: head.show(verdict_lines(shown, width)), *self.state_of(report), told, width
+        )
         events.display = bool(report.events)
         events.caption("Happened while this ran")
         room = (events.scrollable_content_region.width or min(width, 74)) - 1

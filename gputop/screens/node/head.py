@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputop.printing.verdicts import checks_done, counted, notices
+from gputop.live.worst_jobs import wrong
+from gputop.printing.verdicts import OF_NODE, checks_done, counted, notices
 from gputop.screens import NAMES
 from gputop.screens.job_sentence import headline
 from gputop.screens.node.cells import BUSY_PERCENT
@@ -70,13 +71,19 @@ def use_of(snapshot: NodeSnapshot, loads: Loads) -> Use:
     return Use(tuple(jobs(snapshot)), tuple(held), tuple(free), tuple(unknown))
 
 
-def verdict_line(shown: Shown | None, machine: Machine, width: int) -> tuple[Line, Line]:
-    """The verdict in a word, and what is wrong; at the right the key that shows more."""
+def verdict_line(
+    shown: Shown | None, machine: Machine, width: int, answer: JobsReport | None = None
+) -> tuple[Line, Line]:
+    """The verdict in a word, and what is wrong; at the right the key that shows more.
+
+    It names the node where the line below says that something is wrong with a job (`answer`).
+    """
     end = _details("findings")
     if shown is None:
         return ((" ", ""), ("…", "muted"), (" checking", "muted bold")), ()
 
     sign, ink, word = shown.verdict.shown
+    word = f"{OF_NODE} {word}" if wrong(answer) else word
     loud = [finding for finding in shown.findings if finding.severity.counts]
     asked = checks_done(shown.diagnosis)
     if loud:

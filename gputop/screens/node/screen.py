@@ -318,11 +318,12 @@ class NodeScreen(View):
             self._headed = known
             use = use_of(snapshot, loads)
             own = None if shown is None else shown.of_node
-            line, end = verdict_line(own, snapshot.machine, width)
+            answer = self.gputop.jobs.answer
+            line, end = verdict_line(own, snapshot.machine, width, answer)
             self.query_one("#verdict", HeadLine).show(line, end)
             measure = _MEASURE if snapshot.is_live else ()
             second = use_line(use, snapshot, width), measure
-            second = job_line(self.gputop.jobs.answer, snapshot, width) or second
+            second = job_line(answer, snapshot, width) or second
             self.query_one("#use", HeadLine).show(*second)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))

