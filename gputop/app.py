@@ -223,6 +223,11 @@ class GpuTop(BaseApp[int]):
         if self.parent_title:
             self.say(f"Esc goes back to {self.parent_title}")
 
+    def _with_plugins(self) -> None:
+        super()._with_plugins()
+        if self.refresher is not None:
+            self.refresher.wake()
+
     def join_plugins(self) -> None:
         """Ask the sources of plugins, and offer their screens."""
         from gputop.topology.sources.live import LiveFeed  # a demo does without

@@ -123,6 +123,8 @@ class Plugins:
         """What the plugins of a group add, each made of what its entry point names by `accept`."""
         if self.held and threading.get_ident() != self._asking:
             return ()
+        if getattr(_foreign, "runs", False):
+            return self._accepted.get(group, ())  # its caller holds the lock until it is done
         with self._lock:
             if group not in self._accepted:
                 self._accepted[group] = ()  # for whoever asks meanwhile, in this thread
@@ -182,6 +184,8 @@ class Plugins:
         return self._found
 
 
+_foreign = threading.local()
+"""Whether this thread runs code of a plugin."""
 Answered = tuple[Any, "BaseException | None"]
 
 
@@ -190,6 +194,7 @@ def _all_within(questions: list[Callable[[], Any]], seconds: float) -> list[Answ
     answers: list[Answered | None] = [None] * len(questions)
 
     def ask(place: int) -> None:
+        _foreign.runs = True
         try:
             answers[place] = questions[place](), None
         except BaseException as error:  # noqa: BLE001 - SystemExit of a plugin too

@@ -12,6 +12,7 @@ from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import instead
 from gputop.terminal.size import text_width
+from gputop.topology.diagnosis.symptoms.explain import table
 from gputop.topology.model.page import Block, Bullets, Facts, Heading, Page, Role, Text
 
 
@@ -35,6 +36,10 @@ def answer(asked: RuleRequest) -> RuleAnswer:
     known = {rule.id: rule for rule in all_rules()}
     wanted = asked.id.strip().lower().replace("_", "-")
     if wanted not in known:
+        for row in table():
+            if row.id == wanted:
+                said = f"{row.title}. {row.cause.strip()} (docs/symptoms.md)"
+                raise Exit(f"{wanted} is no rule: it is a symptom in a log. {said}", USAGE)
         hint = instead(wanted, known, "gputop rules")
         raise Exit(f"no rule {clean(asked.id, 60)!r}{hint}", USAGE)
     return RuleAnswer(source=(), rule=entry_of(known[wanted]))

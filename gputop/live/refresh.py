@@ -82,6 +82,10 @@ class Refresher:
         self._wake.set()
         self._feed.close()
 
+    def wake(self) -> None:
+        """Look again at once: the rules may be asked now."""
+        self._wake.set()
+
     def set_interval(self, interval: float) -> None:
         """Seconds between two reports."""
         self._interval = interval

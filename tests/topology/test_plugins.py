@@ -203,6 +203,21 @@ def test_nothing_is_looked_up_while_it_is_held_and_only_in_one_thread(tmp_path: 
     assert asked == ["MainThread"]
 
 
+def test_a_plugin_may_ask_for_tables_while_it_is_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = """
+from gputop.topology.hardware.specs import skus
+from gputop.topology.diagnosis.engine import load
+FIGURES = {name: [] for name in skus()} if load() else {}
+"""
+    group = {"figures": {"asks": "made_asks:FIGURES"}}
+    distribution(tmp_path / "site", "asks", group, {"made_asks": text})
+    use(monkeypatch, tmp_path / "site")
+    assert skus() == own_skus()
+    assert told() == {"asks": ""}
+
+
 def test_a_damaged_record_and_a_hidden_distribution_are_passed_over(tmp_path: Path) -> None:
     distribution(tmp_path / "a", "one", {"themes": {"one": "json:loads"}})
     distribution(tmp_path / "b", "one", {"themes": {"one": "json:dumps"}}, version="2.0")

@@ -42,6 +42,12 @@ def test_an_unknown_rule_is_wrong_usage_with_what_is_like_it() -> None:
     assert done.stdout == ""
 
 
+def test_a_symptom_of_a_log_is_called_so() -> None:
+    done = gputop("rule", "p2p-off-nvlink")
+    assert done.returncode == 64
+    assert "p2p-off-nvlink is no rule: it is a symptom in a log. The driver refuses" in done.stderr
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_the_pages_of_the_records_are_current(name: str) -> None:
     assert stale((name,)) == [], "python -m tests.support.record_pages"
