@@ -9,16 +9,17 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from gputop.answers.predicting import PredictingRequest, changes_of, pair_of, selected
+from gputop.answers.predicting import PredictingRequest, changes_of, pair_of, rank_of, selected
 from gputop.answers.question import Clash, Option, Question, Reply
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.measuring.selection import PAIR
 from gputop.terminal.clean import clean
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import LACKING, diagnose
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
-from gputop.topology.explain.answered import change_head, pair_head
+from gputop.topology.explain.answered import change_head, gpu_blocks, pair_head
 from gputop.topology.explain.prediction import MATRIX_RANKS, library_line, prediction_blocks
 from gputop.topology.explain.rank_orders import bottleneck
 from gputop.topology.flags.values.predicting import predict_with_flags
@@ -60,8 +61,9 @@ ENOUGH = 32
 class ExplainRequest(PredictingRequest, frozen=True, kw_only=True):
     """Predict transport, path, rings, trees and algorithms, with the reason for each.
 
-    SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N; 0-5 is short for
-    0 5. Without them all pairs of the communicator are shown.
+    SRC and DST name one pair: a rank, GPU5, a PCI address, a UUID, nvml:N or cuda:N; 0-5 is short
+    for 0 5. SRC alone shows one GPU, with the links, the CPUs and the NIC near it. Without them all
+    pairs of the communicator are shown.
     """
 
     clashes: ClassVar[tuple[Clash, ...]] = (
@@ -163,6 +165,8 @@ class Explained(msgspec.Struct, frozen=True):
     pair: tuple[int, int] | None
     advice: tuple[Advice, ...]
     findings: tuple[Finding, ...]
+    rank: int | None = None
+    """The rank of the one GPU that somebody asked about."""
 
     def blocks(self) -> Iterator[Block]:
         """Faults first, then several hosts where somebody asked for them, one host, the changes."""
@@ -171,6 +175,9 @@ class Explained(msgspec.Struct, frozen=True):
         yield from self._several()
         changes = changes_of(asked.settings)
         comparison = self._comparison(changes) if changes else None
+        if self.rank is not None:
+            yield from gpu_blocks(Node(self.snapshot).with_prediction(prediction), self.rank)
+            return
         if self.pair is not None:
             yield from (*self._pair_head(changes), Blank())
         if comparison is not None:
@@ -272,19 +279,20 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
                 hosts=asked.nodes,
                 missing=lacking,
             )
-    pair = pair_of(asked.src, asked.dst, snapshot.machine, prediction)
+    pair, rank = _named(asked, snapshot, prediction)
     advice = advice_on(snapshot, prediction)
     view = Explained(
-        asked, snapshot, addresses, baseline, prediction, two, many, pair, advice, found
+        asked, snapshot, addresses, baseline, prediction, two, many, pair, advice, found, rank
     )
 
     def document(side: Prediction | None) -> ExplainAnswer | msgspec.UnsetType:
-        return msgspec.UNSET if side is None else answer_of(side, snapshot.source, pair)
+        return msgspec.UNSET if side is None else answer_of(side, snapshot.source, pair, rank)
 
     return answer_of(
         prediction,
         snapshot.source,
         pair,
+        rank,
         followed=followed(snapshot.machine, asked.library),
         advice=advice,
         findings=found,
@@ -293,6 +301,21 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         multi_node=msgspec.UNSET if many is None else many,
         view=view,
     )
+
+
+def _named(
+    asked: ExplainRequest, snapshot: NodeSnapshot, prediction: Prediction
+) -> tuple[tuple[int, int] | None, int | None]:
+    """The ranks of the pair that the user named, or the rank of the only GPU."""
+    src, machine = asked.src, snapshot.machine
+    if src is None or asked.dst is not None or PAIR.fullmatch(src):
+        return pair_of(src, asked.dst, machine, prediction), None
+    if asked.settings or asked.nodes > 1:
+        word = clean(src, 40)
+        raise Exit(f"{word} is one GPU: name two to see what changes between them", USAGE)
+    if not prediction.pairs:
+        return None, None  # the only GPU here: the whole page is about it
+    return None, rank_of(src, machine, prediction)
 
 
 def call_of(
@@ -341,10 +364,16 @@ def answer_of(
     prediction: Prediction,
     source: tuple[str, ...],
     pair: tuple[int, int] | None = None,
+    rank: int | None = None,
     **more: Any,
 ) -> ExplainAnswer:
-    """The answer that a prediction gives; `pair` keeps only that ordered pair of ranks."""
+    """The answer that a prediction gives.
+
+    `pair` keeps only that ordered pair of ranks, `rank` the pairs from one.
+    """
     pairs = prediction.pairs
+    if rank is not None:
+        pairs = tuple(item for item in pairs if item.src == rank)
     if pair is not None:
         pairs = tuple(item for item in pairs if (item.src, item.dst) == pair)
     return ExplainAnswer(

@@ -49,7 +49,8 @@ WIDEST = 120
 class FlagsRequest(PredictingRequest, frozen=True, kw_only=True):
     """Show which variables are set, where, and what they do here; with NAME, explain one.
 
-    --set NAME=VALUE shows what would change; NAME= sets it to nothing, as a shell does.
+    NAME=VALUE, or --set NAME=VALUE, shows what would change; NAME= sets it to nothing, as a shell
+    does.
     """
 
     clashes = (
@@ -178,7 +179,12 @@ def answer(request: FlagsRequest) -> FlagsAnswer:
         found = catalogue().search(request.search or "")
         count = f"{len(found)} of {len(catalogue().flags)} variables"
         return FlagsAnswer(found=found, counted=() if request.as_json else (count,))
-    flag = None if request.name is None else _flag(request.name)
+    name, equals, _ = (request.name or "").partition("=")
+    if request.name and equals:
+        # NAME=VALUE asks what --set asks.
+        settings = (*request.settings, request.name)
+        request = msgspec.structs.replace(request, settings=settings)
+    flag = None if request.name is None else _flag(name)
     process = None if request.pid is None else _process(request.pid, request)
     changes = changes_of(request.settings)
     # A machine without a GPU has variables as well.

@@ -44,8 +44,8 @@ class PredictingRequest(NodeRequest, frozen=True, kw_only=True):
         str | None,
         Option(
             "--gpus",
-            "GPUs of the communicator: ranks (0,2 or 0-3), PCI addresses, UUIDs, nvml:N or "
-            "cuda:N; by default all.",
+            "GPUs of the communicator: ranks (0,2 or 0-3), names (GPU0), PCI addresses, UUIDs, "
+            "nvml:N or cuda:N; by default all.",
             "LIST",
             "ranks",
         ),
@@ -85,19 +85,21 @@ def pair_of(
         src, dst = both.groups()
     if src is None or dst is None:
         raise Exit("a pair needs two GPUs: name both or none", USAGE)
-    known = {pair.src_bus_id: pair.src for pair in prediction.pairs}
-    ranks = []
-    for word in (src, dst):
-        if word.isdecimal() and int(word) in known.values():
-            ranks.append(int(word))
-            continue
-        try:
-            (address,) = select(word, machine, bare="rank")
-        except (SelectionError, ValueError) as error:
-            raise Exit(f"{clean(word, 40)!r}: {error}", USAGE) from error
-        if address not in known:
-            raise Exit(f"{clean(word, 40)!r} is not in this communicator", USAGE)
-        ranks.append(known[address])
+    ranks = [rank_of(word, machine, prediction) for word in (src, dst)]
     if ranks[0] == ranks[1]:
         raise Exit("a pair needs two different GPUs", USAGE)
     return ranks[0], ranks[1]
+
+
+def rank_of(word: str, machine: Machine, prediction: Prediction) -> int:
+    """The rank of a GPU that the user named."""
+    known = {pair.src_bus_id: pair.src for pair in prediction.pairs}
+    if word.isdecimal() and int(word) in known.values():
+        return int(word)
+    try:
+        (address,) = select(word, machine, bare="rank")
+    except (SelectionError, ValueError) as error:
+        raise Exit(f"{clean(word, 40)!r}: {error}", USAGE) from error
+    if address not in known:
+        raise Exit(f"{clean(word, 40)!r} is not in this communicator", USAGE)
+    return known[address]

@@ -32,8 +32,12 @@ KINDS = (*DRIVERS.keys() - {"index"}, *RUNTIMES, "rank")
 _GPU = r"\s*(?:gpu)?\s*(\d{1,3})"
 PAIR = re.compile(rf"{_GPU}(?:\s*(?:-|→|>|,|to)\s*|\s+){_GPU}\s*", re.IGNORECASE)
 """Two numbers of GPUs: "0 5", "0-5", "gpu0 to gpu5"."""
-_RUN = re.compile(rf"((?:(?:{'|'.join(KINDS)}):)?)(\d{{1,3}})-(\d{{1,3}})")
-"""Numbers one after another: "0-3", "rank:4-7"."""
+_RUN = re.compile(
+    rf"((?:(?:{'|'.join(KINDS)}):)?|gpu)(\d{{1,3}})-(?:gpu)?(\d{{1,3}})", re.IGNORECASE
+)
+"""Numbers one after another: "0-3", "rank:4-7", "GPU0-GPU3"."""
+_CALLED = re.compile(r"gpu\s*(\d{1,3})", re.IGNORECASE)
+"""The name of a GPU on screen."""
 ADDRESS = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$")
 
 
@@ -42,7 +46,7 @@ class SelectionError(GputopError, ValueError):
 
 
 def select(words: str | None, machine: Machine, bare: str = "index") -> tuple[str, ...]:
-    """Parse a list such as "0,2", "4-7", "0000:1b:00.0,GPU-...", "nvml:1", "cuda:0", "rank:3".
+    """Parse a list such as "0,2", "4-7", "GPU3", "0000:1b:00.0,GPU-...", "cuda:0", "rank:3".
 
     Returns PCI addresses. `bare` says whether a bare number is the driver's index or a rank;
     "amdsmi:1" and "hip:0" are AMD's numbers. None selects all GPUs, without those that the driver
@@ -113,8 +117,11 @@ def _one(word: str, machine: Machine, bare: str) -> str:
             return address
     for gpu in machine.gpus:
         # A part of a package, and a GPU of a text alone, have addresses of another form.
-        if word.lower() in (gpu.address.lower(), (gpu.uuid or "-").lower()):
+        names = gpu.address, gpu.uuid or "-", gpu_label(gpu)
+        if word.lower() in map(str.lower, names):
             return gpu.address
+    if called := _CALLED.fullmatch(word):
+        return _by_number("index", int(called[1]), machine)
     raise SelectionError(f"no GPU {word!r} here; there are: {_offer(machine.gpus)}")
 
 

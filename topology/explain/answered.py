@@ -9,12 +9,14 @@ from ..flags.what_if.effects import Comparison
 from ..flags.what_if.remedy import Remedy
 from ..flags.what_if.wording import NVLS_UNSURE, brief, everything
 from ..hardware.terms import terms_of
-from ..model.page import Block, Heading, Text
+from ..model.page import Blank, Block, Heading, Text
 from ..model.severity import BY_DESIGN, Severity
 from ..model.units import gbs
 from ..node import Node
+from .nics import gpu_nics
 from .pair_summary import NO_P2P, P2P, pair_summary
 from .value_rows import NOT_KNOWN, WHY_NOT_KNOWN, reach_in_words, reach_of
+from .why import why_device
 
 LARGE = "All-reduce 1 GiB"
 
@@ -39,6 +41,20 @@ def pair_head(node: Node, src: str, dst: str, change: Remedy | None) -> Iterator
     reach = f" · copy {cost.pair}" if cost is not None and cost.pair else ""
     yield Text(f"link {gbs(found.link_gbs)} payload{reach}", label="Speed")
     yield Text(found.route or "not known", label="Route")
+
+
+def gpu_blocks(node: Node, rank: int) -> Iterator[Block]:
+    """One GPU: its links, the CPUs and the NIC near it, and what shows its pairs."""
+    prediction = node.prediction
+    assert prediction is not None
+    places = {pair.src: pair.src_bus_id for pair in prediction.pairs}
+    page = why_device(node, places[rank])
+    yield from (Heading(page.title), *page.blocks)
+    yield Blank()
+    if (nic := gpu_nics(node).get(places[rank])) is not None:
+        yield Text(nic.text, label="NIC")
+    other = next(other for other in places if other != rank)
+    yield Text(f"`gputop explain {rank} {other}`, `gputop topo` for all", label="Pairs")
 
 
 def _change(change: Remedy | None, node: Node, pair: tuple[str, str]) -> str:

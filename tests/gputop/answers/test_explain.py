@@ -54,6 +54,32 @@ def document(*arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("words", [("GPU3",), ("3",), ("0000:4c:00.0",)])
+def test_one_gpu_is_answered(words: tuple[str, ...]) -> None:
+    done = gputop("explain", *words, "--demo", "sick-h100-8")
+    assert done.stdout.startswith("GPU3 · 0000:4c:00.0\nIts PCIe link came up with 8 of 16 lanes.")
+    for said in (
+        "Which CPUs are near? NUMA node 0",
+        "16 of 18, version 4.0",
+        "mlx5_3",
+        "explain 3 0",
+    ):
+        assert said in done.stdout
+    pairs = document(*words, "--demo", "sick-h100-8")["pairs"]
+    assert [(pair["src"], pair["dst"]) for pair in pairs] == [(3, n) for n in range(8) if n != 3]
+
+
+@pytest.mark.parametrize("words", [("GPU0", "GPU5"), ("gpu0", "5"), ("GPU0-GPU5",)])
+def test_a_gpu_is_called_as_on_screen(words: tuple[str, ...]) -> None:
+    asked = ("--demo", "pcie-l40s-8")
+    assert gputop("explain", *words, *asked).stdout == gputop("explain", "0", "5", *asked).stdout
+
+
+def test_one_gpu_and_a_change_need_a_second() -> None:
+    done = gputop("explain", "GPU3", "--set", "NCCL_ALGO=Ring", "--demo", "sick-h100-8")
+    assert (done.returncode, "GPU3 is one GPU" in done.stderr) == (64, True)
+
+
 def test_the_document(topology: str) -> None:
     found = document("--from", topology)
     assert found["schema"] == "gputop.explain/1"
@@ -120,7 +146,6 @@ def test_the_callers_variables_do_not_count_for_a_file(topology: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("0",), 64),
         (("0", "0"), 64),
         (("0", "99"), 64),
         (("0", "1", "--set", "NCCL P2P=1"), 64),

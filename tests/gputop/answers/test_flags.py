@@ -81,3 +81,14 @@ def test_a_subset_of_gpus_is_its_own_communicator() -> None:
     assert "The one pair is behind one PCIe switch (PIX) and uses P2P as it is" in " ".join(
         done.stdout.split()
     )
+
+
+def test_a_name_with_a_value_asks_what_set_asks() -> None:
+    here = ("--demo", "pcie-l40s-8")
+    done = gputop("flags", "NCCL_P2P_DISABLE=1", *here)
+    assert (
+        done.stdout
+        == gputop("flags", "NCCL_P2P_DISABLE", "--set", "NCCL_P2P_DISABLE=1", *here).stdout
+    )
+    assert "What changes with NCCL_P2P_DISABLE=1" in done.stdout
+    assert "did you mean NCCL_P2P_DISABLE" in gputop("flags", "NCL_P2P_DISABLE=1", *here).stderr

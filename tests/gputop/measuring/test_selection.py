@@ -32,6 +32,10 @@ MACHINE = Machine(
         ("00000000:43:00.0", (B,)),
         (UUID.lower(), (A,)),
         ("0,0", (B,)),
+        ("GPU0", (B,)),
+        ("gpu1,gpu 0", (A, B)),
+        ("GPU0-GPU1", (B, A)),
+        ("gpu0-1", (B, A)),
     ],
 )
 def test_words_become_addresses(words: str | None, expected: tuple[str, ...]) -> None:
