@@ -49,7 +49,9 @@ def check_examples(case: SickCase, new: Iterable[Finding]) -> None:
     """The examples of `gputop rule` are current: `python -m tests.support.rule_examples`."""
     told = {(finding.id, finding.title, finding.impact) for finding in new}
     for finding in new:
-        example = examples()[finding.id]
+        example = examples().get(finding.id)
+        if example is None:
+            continue  # test_examples.py says so
         assert finding.severity in example.severities
         if example.machine == case.title:
             assert (finding.id, example.title, example.consequence) in told
