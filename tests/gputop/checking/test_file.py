@@ -122,7 +122,7 @@ def test_a_key_is_made_once(
         (("-o", "%x"), "%n"),
         (("-o", "/nowhere/at/all/%n.json"), "not written"),
         (("-o", "/tmp"), "folder"),
-        (("--redact",), "--json or -o"),
+        (("--redact",), "--json, -o"),
         (("--probe", "gem"), "did you mean gemm?"),
     ],
 )
