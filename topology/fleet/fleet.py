@@ -471,7 +471,7 @@ def _mixed(
         f"{count} {'has' if count == 1 else 'have'} {_short(value)}"
         for value, count in counts.most_common(3)
     )
-    more = f"; {len(mixed) - 1} more facts differ" if len(mixed) > 1 else ""
+    more = f"; other facts that differ: {len(mixed) - 1}" if len(mixed) > 1 else ""
     return finding(
         f"{category}-mixed",
         NOTICE,

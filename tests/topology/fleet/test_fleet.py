@@ -109,7 +109,19 @@ def test_without_a_majority_nobody_is_odd(tmp_path: Path) -> None:
     fleet = read(tmp_path)
     (found,) = fleet.findings
     assert (found.id, found.severity, found.folded) == ("driver-mixed", NOTICE, "g[1-8]")
+    assert found.title.endswith("; no majority, so no node is called odd")
     assert fleet.verdict == "healthy"
+
+
+@pytest.mark.parametrize(("facts", "others"), [("ab", 1), ("abc", 2)])
+def test_facts_without_a_majority_are_counted(tmp_path: Path, facts: str, others: int) -> None:
+    for host in EIGHT:
+        made = node(host)
+        for fact in facts:
+            made = other(made, "settings", fact, "on" if host < "g5" else "off")
+        put(tmp_path, made)
+    (found,) = read(tmp_path).findings
+    assert found.title.endswith(f"no node is called odd; other facts that differ: {others}")
 
 
 def test_of_two_nodes_neither_is_odd(tmp_path: Path) -> None:

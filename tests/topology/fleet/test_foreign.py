@@ -1,12 +1,21 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from gputop.topology.fleet.foreign import ForeignReport, Tool, read_dcgm, read_text, read_verdict
+from gputop.topology.fleet.foreign import (
+    ForeignReport,
+    Tool,
+    _figures,
+    read_dcgm,
+    read_text,
+    read_verdict,
+)
 from gputop.topology.fleet.merging.growing import read_fleet
+from gputop.topology.model.snapshot import Measurement
 
 DCGM_4 = {
     "DCGM Diagnostic": {
@@ -131,3 +140,21 @@ def test_a_log_with_figures_in_it_is_a_log(logged: bool) -> None:
     found = read_text("g3.log", ((line * 3 if logged else "") + figures).encode())
     assert isinstance(found, ForeignReport)
     assert found.tool == (Tool.LOG if logged else Tool.MEASUREMENT)
+
+
+def test_of_a_run_the_middle_and_the_worst_at_its_largest_size_are_compared() -> None:
+    def one(value: float | None, unit: str | None, size: int | None = None) -> Measurement:
+        quantity = "latency" if unit == "us" else "write_bandwidth"
+        return Measurement(
+            probe="p2p", quantity=quantity, value=value, unit=unit, bytes_per_copy=size
+        )
+
+    times = [one(value, "us") for value in (5.0, 4.0, 9.0)]
+    rates = [one(value, "GB/s", 1 << 20) for value in (40.0, 48.0, 47.0)]
+    rates.append(one(2.0, "GB/s", 1 << 10))
+    odd = [one(value, "GB/s", 1 << 20) for value in (None, 0.0, -1.0, math.inf, math.nan)]
+    found = list(_figures([*times, *rates, *odd, one(3.0, ""), one(3.0, None)]))
+    assert [(figure.key, figure.unit, figure.value, figure.worst) for figure in found] == [
+        ("p2p latency", "us", 5.0, 9.0),
+        ("p2p write bandwidth at 1.0 MiB", "GB/s", 47.0, 40.0),
+    ]

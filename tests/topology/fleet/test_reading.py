@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.probes.catalog.net.notices import FileNotices
-from gputop.topology.fleet import reading
+from gputop.topology.fleet import intake, reading
 from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.reading import host_of, read_file
 from gputop.topology.fleet.record import Beside, Interned, NodeReport, Unusable
@@ -145,3 +145,16 @@ def test_a_damaged_byte_is_never_fatal(
     folder = tmp_path_factory.mktemp("one")
     (folder / "g1.json.gz").write_bytes(data)
     assert read_fleet(str(folder), ["g1"], now=2e9).hosts
+
+
+def test_files_beyond_the_most_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MOST_FILES", 2)
+    for host in ("g1", "g2", "g3", "g4", "g5"):
+        (tmp_path / f"{host}.json").write_bytes(packed(node(host)))
+    found = intake.Intake(str(tmp_path))
+    found.take()
+    assert len(list(found.reports())) == 2
+    (left,) = found.unusable()
+    assert left.why == "not read: there are more than 2 files"

@@ -5,8 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gputop.topology.fleet.planning.culprits import LINK, NODE, PATH, RAIL, Culprit
-from gputop.topology.fleet.planning.localising import _best, _HostRecord, _suspicion
+import pytest
+
+from gputop.topology.fleet.planning.culprits import LINK, NODE, PATH, RAIL, Culprit, Direction
+from gputop.topology.fleet.planning.localising import (
+    _bad_rails,
+    _best,
+    _direction,
+    _HostRecord,
+    _suspicion,
+)
 
 
 def test_a_host_that_is_accused_is_no_suspect_beside() -> None:
@@ -35,3 +43,37 @@ def test_a_partner_with_fewer_switches_above_it_is_no_error() -> None:
             hosts=ends, blamed=ends, rail=0, partner={first: second, second: first}.__getitem__
         )
         assert _best([event], {}, fabric) is None, "one pair accuses no switch"
+
+
+@pytest.mark.parametrize(
+    ("senders", "direction"),
+    [
+        (["a", "a", "a"], Direction.SENDING),
+        (["b", "b", "b"], Direction.RECEIVING),
+        (["a", "b", "a"], None),
+        (["a", None, "a"], None),
+        ([None], None),
+    ],
+)
+def test_a_direction_is_named_where_every_bad_figure_tells_who_sent(
+    senders: list[str | None], direction: Direction | None
+) -> None:
+    events: Any = [SimpleNamespace(senders={sender}) for sender in senders]
+    assert _direction(_HostRecord("a", {0: events}), 0) is direction
+
+
+@pytest.mark.parametrize(
+    ("bad", "accused"), [((8, 5), [0]), ((8, 6), []), ((7, 0), []), ((10, 8), [])]
+)
+def test_a_rail_is_accused_where_it_is_bad_nearly_everywhere_and_no_other_is(
+    bad: tuple[int, int], accused: list[int]
+) -> None:
+    pairs = [(f"a{number}", f"b{number}") for number in range(10)]
+    events = [
+        SimpleNamespace(rail=rail, hosts=pair)
+        for rail, count in enumerate(bad)
+        for pair in pairs[:count]
+    ]
+    looks = [SimpleNamespace(rails={0, 1}, look=SimpleNamespace(hosts=pair)) for pair in pairs]
+    found: Any = SimpleNamespace(rails=(0, 1), looks=looks, events=events)
+    assert _bad_rails(found) == accused

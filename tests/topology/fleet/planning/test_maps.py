@@ -54,6 +54,8 @@ def test_leaves_by_leaves() -> None:
     assert cell is found.cell("a", "b")
     assert (cell.looks, cell.bad, cell.mostly_bad) == (9, 3, False)
     assert found.cell("a", "a") is None
+    nowhere = look("a0", "x9", 48.0, 48.0)
+    assert leaf_map(judge([*looks(), nowhere], NOWHERE), LEAVES) == found, "x9 is on no leaf"
 
 
 def test_without_looks_there_is_nothing() -> None:

@@ -193,3 +193,10 @@ def test_a_round_with_other_pairs_needs_no_witness() -> None:
     looks = [look for look in measured(made, first) if look.status == FINISHED]
     second = plan(PlanRequest(made.hosts, made.fabric), looks)
     assert all("shows that the round ran" not in pair.why for pair in second.pairs)
+
+
+def test_one_round_remains_where_all_nodes_run_together() -> None:
+    made = cluster(8, 1)
+    planned = plan(PlanRequest(made.hosts, made.fabric, scale=True), [])
+    assert planned.sets
+    assert planned.expected == (1, planned.node_seconds)
