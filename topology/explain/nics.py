@@ -7,6 +7,7 @@ import msgspec
 from ..model.units import figure
 from ..nccl.prediction import DomainView, NetDecision
 from ..node import Node
+from ..wiring.paths import path_between
 from .places import FAR, NEAR, SAME_CPU
 
 _BY_PATH = {
@@ -27,7 +28,7 @@ class GpuNic(msgspec.Struct, frozen=True, kw_only=True):
     taken: bool
     """Whether the library takes it, by its prediction; else it is the nearest by the wiring."""
     text: str
-    """"NCCL takes mlx5_3: PIX, 48.0 GB/s, GPUDirect RDMA"."""
+    """"NCCL takes mlx5_3: PIX, GPUDirect RDMA; carries 31.5 GB/s, NCCL counts 48.0"."""
     because: str = ""
     """Why this one."""
 
@@ -54,7 +55,7 @@ def _taken(node: Node) -> dict[str, GpuNic]:
         for rank in view.ranks:
             net = first_nic(view, rank)
             if net is not None and rank in gpus and not (made_up and net.name not in read):
-                found[gpus[rank]] = _nic(view, net, library)
+                found[gpus[rank]] = _nic(view, net, library, carried_gbs(node, gpus[rank], net))
     return found
 
 
@@ -64,7 +65,22 @@ def first_nic(view: DomainView, rank: int) -> NetDecision | None:
     return next((net for net in view.nets if net.rank == rank and net.net in nets[:1]), None)
 
 
-def _nic(view: DomainView, net: NetDecision, library: str) -> GpuNic:
+def carried_gbs(node: Node, gpu: str, net: NetDecision) -> float | None:
+    """What the narrowest link from a GPU to a NIC carries one way, its port included.
+
+    The library's own figure comes from its table and from what the links could be.
+    """
+    nic = next((one for one in node.machine.rdma if one.name == net.name), None)
+    path = (
+        None if nic is None or nic.address is None else path_between(node.graph, gpu, nic.address)
+    )
+    if nic is None or path is None or not path.complete or path.payload_gbs is None:
+        return None
+    ports = [port.rate_gbit / 8 for port in nic.ports if port.rate_gbit]
+    return min(path.payload_gbs, *ports) if ports else path.payload_gbs
+
+
+def _nic(view: DomainView, net: NetDecision, library: str, carried: float | None) -> GpuNic:
     _, gbs, path = net.to
     name = net.name or f"NIC {net.net}"
     gdr = "no GPUDirect RDMA" if not net.sends_direct else "GPUDirect RDMA"
@@ -74,9 +90,15 @@ def _nic(view: DomainView, net: NetDecision, library: str) -> GpuNic:
         name=name,
         place=_BY_PATH.get(path, ""),
         taken=True,
-        text=f"{library} takes {name}: {path}, {figure(gbs)} GB/s, {gdr}",
+        text=f"{library} takes {name}: {path}, {gdr}; {counted(library, gbs, carried)}",
         because="" if why is None else why.because,
     )
+
+
+def counted(library: str, gbs: float, carried: float | None) -> str:
+    """What the library counts for a way, with what its narrowest link really carries first."""
+    its_own = f"{library} counts {figure(gbs)}"
+    return f"{its_own} GB/s" if carried is None else f"carries {figure(carried)} GB/s, {its_own}"
 
 
 def _nearest(node: Node) -> dict[str, GpuNic]:

@@ -199,6 +199,6 @@ def _nets(view: DomainView) -> Iterator[Block]:
         relay = f", through rank {nearest.pxn_rank}" if nearest.pxn_rank >= 0 else ""
         yield Text(
             f"Rank {rank}: nearest NIC {nearest.name or nearest.net}, {nearest.to[2]} "
-            f"{gbs(nearest.to[1])} GB/s, send {GDR[nearest.gdr_send]}, "
+            f"{gbs(nearest.to[1])} GB/s in its table, send {GDR[nearest.gdr_send]}, "
             f"receive {GDR[nearest.gdr_recv]}{relay}"
         )

@@ -123,7 +123,7 @@ def brief_line(row: Row, width: int) -> Line:
     gpu, nic = row.gpu, row.nic
     spans: list[Span] = [(f" {gpu_label(gpu)} ", "strong")]
     if nic is not None:
-        spans.append((clean(nic.text, 80), "" if nic.taken else "muted"))
+        spans.append((clean(nic.text, 100), "" if nic.taken else "muted"))
     cpus = _known(("CPUs ", text(gpu.cpu_affinity or None)), (", NUMA ", whole(gpu.numa_node)))
     for part in (cpus, f"switch {row.switch}" if row.switch else ""):
         more = ((" · ", "muted"), (clean(part, 60), "muted"))

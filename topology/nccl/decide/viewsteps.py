@@ -205,7 +205,8 @@ def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
         best, kind = nearest(gpu, NET)
         path = gpu.paths[NET][best[0]]
         which = f"{len(best)} of {len(nets)} NICs share the" if len(best) > 1 else "the"
-        because = f"{which} fastest path: {gbs(path.bandwidth_gbs)} GB/s, {version.name_of(kind)}"
+        table = f"{gbs(path.bandwidth_gbs)} GB/s in the library's table"
+        because = f"{which} fastest path: {version.name_of(kind)}, {table}"
         if len(best) > 1:
             whose = "its place among their GPUs"
             if version.local_net_start != "position":

@@ -69,15 +69,22 @@ def test_each_gpu_has_its_nic_and_its_switch() -> None:
     node = demo_report("hgx-h100-8").node
     nics = gpu_nics(node)
     third = node.snapshot.machine.gpus[3].address
-    assert nics[third].text == "NCCL takes mlx5_3: PIX, 48.0 GB/s, GPUDirect RDMA"
+    said = "NCCL takes mlx5_3: PIX, GPUDirect RDMA; carries {} GB/s, NCCL counts 48.0"
+    assert nics[third].text == said.format("50.0"), "the port's 400 Gb/s"
+    narrow = gpu_nics(demo_report("sick-h100-8").node).values()
+    assert said.format("31.5") in {nic.text for nic in narrow}, "PCIe x8 of GPU3"
+    assert all("in the library's table" in nic.because for nic in narrow)
     assert nics[third].place == "near"
     assert "shared with mlx5_3" in switch_above(node.snapshot.machine, third)
 
 
 def test_a_library_that_leaves_nics_out_within_one_node_still_takes_one_between_nodes() -> None:
     for demo, first in (
-        ("pcie-l40s-8", "NCCL takes mlx5_0: PIX, 24.0 GB/s, GPUDirect RDMA"),
-        ("mi300x-8", "RCCL takes mlx5_0: PIX, 48.0 GB/s, GPUDirect RDMA"),
+        (
+            "pcie-l40s-8",
+            "NCCL takes mlx5_0: PIX, GPUDirect RDMA; carries 31.5 GB/s, NCCL counts 24.0",
+        ),
+        ("mi300x-8", "RCCL takes mlx5_0: PIX, GPUDirect RDMA; carries 50.0 GB/s, RCCL counts 48.0"),
     ):
         node = demo_report(demo).node
         prediction = node.prediction
