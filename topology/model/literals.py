@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _TOKEN = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\(\?P<\w+>|\(\?[a-z]*:|\(|\)|\||[.^$]|[?*+]\??"
@@ -33,6 +34,23 @@ def literals(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
 
     The two sets of the longest texts are given. Empty where no text is certain.
     """
+    alternatives = [_certain(branch) for branch in _parsed(pattern).branches]
+    return tuple(alternatives) if all(alternatives) else ()
+
+
+def further(pattern: str) -> frozenset[str]:
+    """Texts of which each match holds one, beside those of `literals`; empty for none."""
+    branches = _parsed(pattern).branches
+    if len(branches) > 1:
+        return frozenset()
+    known = _certain(branches[0])
+    sets = [*_choices(branches[0]), *(_second(group) for group in _groups(branches[0]))]
+    left = (texts for texts in sets if texts not in known and _worth(texts)[0] >= _LONG)
+    return max(left, key=_worth, default=frozenset())
+
+
+@lru_cache(1)
+def _parsed(pattern: str) -> _Group:
     stack = [_Group(asserts=False)]
     for token in _TOKEN.findall(pattern):
         branch = stack[-1].branches[-1]
@@ -51,8 +69,7 @@ def literals(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
             branch.append("")
         else:
             branch.append(token[-1])
-    alternatives = [_certain(branch) for branch in stack[0].branches]
-    return tuple(alternatives) if all(alternatives) else ()
+    return stack[0]
 
 
 def _certain(branch: _Branch) -> tuple[frozenset[str], ...]:
@@ -68,6 +85,21 @@ def _needed(group: _Group) -> frozenset[str]:
         if not best:
             return frozenset()
         found |= best
+    return frozenset(found)
+
+
+def _groups(branch: _Branch) -> list[_Group]:
+    return [piece for piece in branch if isinstance(piece, _Group) and not piece.asserts]
+
+
+def _second(group: _Group) -> frozenset[str]:
+    """As `_needed`, but of each branch the second best set, where it has one."""
+    found: set[str] = set()
+    for branch in group.branches:
+        best = sorted(filter(None, _choices(branch)), key=_worth)[-2:]
+        if not best:
+            return frozenset()
+        found |= best[0]
     return frozenset(found)
 
 

@@ -55,7 +55,7 @@ _SAID: tuple[tuple[Product, str, str], ...] = (
     (Product.PYTORCH, "torch", rf"torch\.__version__\W{{1,8}}{_V}"),
     (Product.ROCM, "ROC", rf"ROC[Mm] (?:used to build PyTorch|version) ?: {_V}"),
     (Product.ROCM, "HIP", rf"HIP runtime version: {_V}"),
-    (Product.VLLM, "v", rf"vLLM (?:API server )?[Vv]ersion *:? ?{_V}|LLM engine \({_V}"),
+    (Product.VLLM, "LLM", rf"vLLM (?:API server )?[Vv]ersion *:? ?{_V}|LLM engine \({_V}"),
     (Product.SGLANG, "sglang", rf"(?i:sglang version)\W{{1,4}}{_V}"),
     (Product.AWS_OFI_NCCL, "ofi-nccl", rf"aws-ofi-nccl(?: version)? {_V}"),
     (Product.GIB, "gib", rf"nccl-(?:plugin-)?gib\S{{0,20}}[: ]\(?{_V}"),
@@ -73,6 +73,8 @@ _SAID: tuple[tuple[Product, str, str], ...] = (
 _FORMS = tuple((product, mark, re.compile(form)) for product, mark, form in _SAID) + tuple(
     (product, mark, re.compile(_ROW.format(names, _V))) for product, mark, names in _PACKAGES
 )
+_ADVISES = ("install", " add", "grad", "fix", "require", "<=", ">=", "compatib", "support")
+"""Advice holds one of these, whatever its case: to look for them is quicker."""
 _ADVICE = re.compile(
     r"(?i)\b(?:pip3?|uv|conda|apt|apt-get|yum|dnf) (?:\w+ )?(?:install|add)\b"
     r"|\b(?:up|down)grad(?:e|ed|ing)\b|\bfix(?:ed)? (?:in|by)\b|\brequires?\b|[<>]=|\bcompatib"
@@ -118,6 +120,7 @@ class LibraryVersion(msgspec.Struct, frozen=True):
     """"cuda13.0"."""
 
 
+@lru_cache(512)
 def library_version(text: str) -> LibraryVersion | None:
     """The version in a line that ends in "NCCL version 2.28.9+cuda13.0"."""
     match = _LIBRARY.search(text.rstrip())
@@ -138,7 +141,8 @@ def _named(text: str) -> tuple[tuple[Product, str], ...]:
     """Products and their versions; jobs of a kind say the same."""
     tried = ((product, form.search(text)) for product, mark, form in _FORMS if mark in text)
     found = [(product, match) for product, match in tried if match is not None]
-    if not found or _ADVICE.search(text):
+    low = text.lower()
+    if not found or (any(word in low for word in _ADVISES) and _ADVICE.search(text)):
         return ()
     return tuple(
         (product, _dotted(next(group for group in match.groups() if group)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.model.literals import literals
+from gputop.topology.model.literals import further, literals
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,17 @@ from gputop.topology.model.literals import literals
 def test_the_texts_of_groups(pattern: str, texts: list[list[set[str]]]) -> None:
     found = [sorted(map(sorted, sets)) for sets in literals(pattern)]
     assert found == [sorted(map(sorted, sets)) for sets in texts]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("(?:a (?:Cuda|cuda) x+ error|Return value) 3", {"Cuda", "cuda", "Return value"}),
+        ("alphabet.*gamma.*epsilon", {"gamma"}),
+        ("alpha.*(?:gamma)?", set()),
+        ("alpha .* bet .* gamma|delta .* epsilon", set()),
+        ("one.*two", set()),
+    ],
+)
+def test_what_a_match_holds_beside_the_best(pattern: str, texts: set[str]) -> None:
+    assert further(pattern) == texts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ...recorded.sought import Sought, Vocabulary
 from ..report.milestones import Milestone, Reached
@@ -83,6 +84,20 @@ _MAY = {
 _SOUGHT = Sought(_MAY)
 
 
+class Others(NamedTuple):
+    """Lines without the library's mark among the next ones of a log."""
+
+    first: int
+    """The number of the first line of all."""
+    places: list[int]
+    """Where these are: 0 for the first of all."""
+    lines: list[bytes]
+
+    def numbered(self) -> Iterator[tuple[int, bytes]]:
+        """The lines with their numbers."""
+        return zip(map(self.first.__add__, self.places), self.lines, strict=True)
+
+
 class Milestones:
     """Gathers them while a log is read."""
 
@@ -91,22 +106,22 @@ class Milestones:
         self._first: dict[Milestone, bytes] = {}
         self._last: dict[Milestone, bytes] = {}
 
-    def read(self, lines: list[tuple[int, bytes]], words: Vocabulary) -> None:
-        """Look through the next lines with their numbers; `words`: of those that are new."""
+    def read(self, others: Others, words: Vocabulary) -> None:
+        """Look through the next lines; `words`: of those that are new."""
         texts: dict[Milestone, list[bytes]] = {}
         for text in _SOUGHT.found(words):
             for what in _MAY[text]:
                 texts.setdefault(what, []).append(text)
         if not texts:
             return
-        data = b"\n".join(line for _, line in lines)
+        data = b"\n".join(others.lines)
         for what, held in texts.items():
             full = len(self._lines.get(what, ())) >= MOST_LINES
             found = self._late(what, held, data) if full else self._all(what, held, data)
             place, before = 0, 0
             for start, end in found:
                 place, before = place + data.count(b"\n", before, start), start
-                self._keep(what, lines[place][0], data[start:end])
+                self._keep(what, others.first + others.places[place], data[start:end])
 
     def _all(self, what: Milestone, held: list[bytes], data: bytes) -> list[tuple[int, int]]:
         """The first lines that show it, as places in the text, and the last one of many."""

@@ -51,8 +51,8 @@ class Heads:
     def __init__(self) -> None:
         self._hosts: dict[bytes, str] = {}
         """Names of hosts, each as text."""
-        self._places: set[tuple[bytes, bytes]] = set()
-        """Pairs of a host and one of its processes."""
+        self._places: set[bytes] = set()
+        """"HOST:PID" of each process."""
 
     def speaker(self, end: bytes, head: bytes) -> Speaker | None:
         """Find who speaks in the end of a head, else in all of it; None when it names nobody."""
@@ -70,7 +70,7 @@ class Heads:
             if len(self._hosts) < 4096:
                 self._hosts[host] = text
         if len(self._places) < _CACHE_LIMIT:
-            self._places.add((host, pid))
+            self._places.add(b"%b:%b" % (host, pid))
         cuda_dev = None if device is None else int(device[:6])
         return Speaker(text, int(pid[:12]), cuda_dev, source_of(rest) if rest else None)
 
@@ -78,7 +78,7 @@ class Heads:
         """Take off the digit of nccl-tests' table that ran into the host: "0node1:12:12"."""
         digits = len(name) - len(name.lstrip(b"0123456789."))
         cuts = (name[start:] for start in range(1, digits + 1))
-        return next((bare for bare in cuts if (bare, pid) in self._places), name)
+        return next((bare for bare in cuts if b"%b:%b" % (bare, pid) in self._places), name)
 
     def split_glued(self, line: bytes) -> list[bytes]:
         """Cut a line at each further head, where other lines were written into it."""

@@ -6,6 +6,7 @@ read once, line by line; what repeats per channel or rank is held once.
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 
 from ...recorded.kept import KeptText
@@ -17,6 +18,7 @@ from .foreign_lines import marked
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LONGEST_LINE, LineReader, Readable
+from .milestones import Others
 from .prefix import MARK, Heads, source_of, unfolded, unwrapped, without_colour
 from .signs import NONE, Signs
 from .unmarked import MOST_OPENINGS, Unmarked, left_over
@@ -95,11 +97,11 @@ class Chunk:
         self.lines = lines
         """Without colours, which could stand in every word."""
         marks = whole.count(MARK)
-        self.parts = [line.partition(MOST) for line in lines]
-        """The lines, cut at the usual mark of the library."""
-        self.places = [at for at, (_, mark, _) in enumerate(self.parts) if not mark]
+        self.cuts = [line.find(MOST) for line in lines]
+        """Where the usual mark of the library is in each of the lines, -1 for nowhere."""
+        self.places = [place for place, cut in enumerate(self.cuts) if cut < 0]
         """Where the lines without that mark are: 0 for the first."""
-        self.others = [lines[at] for at in self.places]
+        self.others = [lines[place] for place in self.places]
         self.different = set(self.others)
         others = b"\n".join(self.others).count(MARK) if marks else 0
         self.other_levels = frozenset(filter(_level, self.different) if others else ())
@@ -222,9 +224,8 @@ class _Reading:
     def _speaks(self, chunk: Chunk, whole: list[bytes] | None) -> bool:
         """Whether any of the lines says something, as far as all of them together tell."""
         unmarked = self._unmarked
-        first = self._number + 1
-        others = zip((first + place for place in chunk.places), chunk.others, strict=True)
-        unmarked.learn(whole or chunk.lines, chunk.different, list(others), first)
+        others = Others(self._number + 1, chunk.places, chunk.others)
+        unmarked.learn(whole or chunk.lines, chunk.different, others)
         silent = chunk.unmarked and chunk.different.isdisjoint(unmarked.telling)
         quoted = len(self._log.openings) >= MOST_OPENINGS or chunk.blank
         return not (silent and quoted) or bool(unmarked.awaits)
@@ -243,16 +244,19 @@ class _Reading:
         quoted = len(log.openings) >= MOST_OPENINGS or chunk.blank
         telling, levels = unmarked.telling, chunk.other_levels
         glued, failing = chunk.glued, chunk.failing
-        for number, (head, mark, text) in enumerate(chunk.parts, self._number + 1):
+        behind = len(MOST)
+        for number, line, cut in zip(count(self._number + 1), chunk.lines, chunk.cuts):
             # Nearly all lines of a log are these: a head that is known, and one mark.
-            known = by_head.get(head) if mark else None
+            if cut >= 0:
+                known, text = by_head.get(line[:cut]), line[cut + behind :]
+            elif line in telling or line in levels or unmarked.awaits:
+                known = None
+            else:
+                elsewhere += 1
+                if not quoted and line.strip() and len(log.openings) < MOST_OPENINGS:
+                    log.openings.append((number, line[:1600]))
+                continue
             if known is None or (glued and text.find(MARK) >= 0):
-                line = chunk.lines[number - self._number - 1]
-                if not (mark or line in telling or line in levels or unmarked.awaits):
-                    elsewhere += 1
-                    if not quoted and line.strip() and len(log.openings) < MOST_OPENINGS:
-                        log.openings.append((number, line[:1600]))
-                    continue
                 common = self._seldom(line, chunk, number)
                 if isinstance(common, int):
                     ours += common

@@ -42,7 +42,8 @@ def on_driver(log: GatheredLog, process: Process, text: bytes, line: int) -> str
     digits = text.split()[-1]
     if not digits.isdigit() or len(digits) > 9:
         return None
-    log.versions = msgspec.structs.replace(log.versions, driver=int(digits))
+    if log.versions.driver != int(digits):
+        log.versions = msgspec.structs.replace(log.versions, driver=int(digits))
     return "version"
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from ...model.literals import literals
+from ...model.literals import further, literals
 from ...recorded.sought import Sought, Vocabulary
 
 VIA = (b" via P2P/", b" via SHM/", b" via NET/", b" via COLLNET/")
@@ -80,11 +80,14 @@ class Signs:
         """
         self._general = frozenset(general)
         self._needs: list[tuple[re.Pattern[str], list[frozenset[bytes]]]] = []
+        self._beside: dict[str, tuple[bytes, ...]] = {}
+        """Of which a matching line holds one too: many patterns share them."""
         for pattern in dict.fromkeys((*patterns, *self._general)):
             compiled = re.compile(pattern)
             for needed in (alternatives := literals(pattern)):
                 sets = [frozenset(text.encode() for text in texts) for texts in needed]
                 self._needs.append((compiled, sets))
+            self._beside[pattern] = tuple(text.encode() for text in further(pattern))
             if not alternatives:
                 raise ValueError(f"any line may match {pattern!r}: it has no text of its own")
         self._texts = Sought(text for _, sets in self._needs for texts in sets for text in texts)
@@ -108,8 +111,14 @@ class Signs:
         """The part of the line that one of the patterns matches, None where none does."""
         decoded = line.decode("utf-8", "replace").strip()
         named = _LIBRARY.search(line) is not None
+        held: dict[tuple[bytes, ...], bool] = {(): True}
         for pattern in possible:
             if not named and pattern.pattern in self._general:
+                continue
+            beside = self._beside[pattern.pattern]
+            if beside not in held:
+                held[beside] = any(line.find(text) >= 0 for text in beside)
+            if not held[beside]:
                 continue
             match = pattern.search(decoded)
             if match is not None:

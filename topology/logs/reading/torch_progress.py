@@ -36,6 +36,11 @@ class TorchProgress:
         self.left_out = 0
         """Lines of further ranks."""
 
+    @property
+    def full(self) -> bool:
+        """Whether lines of further ranks are only counted."""
+        return max(len(self._last), len(self._works)) >= MAX_RANKS
+
     def read(self, line: bytes, number: int) -> None:
         """Read one line, which holds one of MARKS."""
         found = _RANK.findall(line)
@@ -44,7 +49,7 @@ class TorchProgress:
         group = plain(next((name for name, _ in found if name), b""), 20)
         rank = int(found[-1][1])
         last, work = _LAST.search(line), _WORK.search(line)
-        if max(len(self._last), len(self._works)) >= MAX_RANKS:
+        if self.full:
             new = rank not in self._works if last is None else (group, rank) not in self._last
             self.left_out += new and (last or work) is not None
         elif last is not None:

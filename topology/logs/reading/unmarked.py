@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import islice
 
 from ...model.severity import Word
@@ -12,6 +13,7 @@ from ...recorded.sought import Sought, Vocabulary, lines_with
 from ..report.text import plain
 from .foreign_lines import LAST_WORDS, Said, said
 from .gathering import GatheredLog
+from .milestones import Others
 from .pasted_settings import NAMES
 from .prefix import MARK
 from .setting_lines import on_version
@@ -95,13 +97,15 @@ _REMARK = re.compile(
     rb"|^\W*libfabric:.{0,200}<(?:info|debug|trace)>"
 )
 """What other libraries say of their own work: it may hold all words of failures."""
+_ALIKE = bytes.maketrans(b"23456789", b"1" * 8)
+"""None of these patterns tells digits from one another, but 0 from the others."""
 _REMARKS = (b"UCX  ", b"NVSHMEM ", b"libfabric:")
 """Each remark holds one of these."""
 MOST_SUSPECTS = 8
 MOST_OPENINGS = 3
 MOST_CONTEXT = 200
 """Lines of other programs that are kept as they are."""
-MOST_REMEMBERED = 4 << 20
+MOST_REMEMBERED = 2 << 20
 """Bytes of the lines that are remembered at most, beside those of the newest text."""
 MOST_NEW = 0.75
 """Share of a text's different lines that may be new where to remember lines pays off."""
@@ -148,12 +152,10 @@ class Unmarked:
         self._open = ""
         """The line before, where it ends where a version should stand."""
 
-    def learn(
-        self, lines: list[bytes], different: set[bytes], others: list[tuple[int, bytes]], first: int
-    ) -> None:
-        """Take the next lines of a text, of which the first has a number, and `others` no head.
+    def learn(self, lines: list[bytes], different: set[bytes], others: Others) -> None:
+        """Take the next lines of a text, of which `others` have no head.
 
-        `different` are those without their numbers, each once. The lines may be longer than them.
+        `different` are these, each once. The lines may be longer than them.
         """
         kept = self._kept
         if kept is not None and kept.goes_on:
@@ -163,11 +165,13 @@ class Unmarked:
         self._log.milestones.read(others, words)
         if len(self._log.context) < MOST_CONTEXT:
             told = (
-                (number, line[:300]) for number, line in others if line.strip() and MARK not in line
+                (number, line[:300])
+                for number, line in others.numbered()
+                if line.strip() and MARK not in line
             )
             self._log.context += islice(told, MOST_CONTEXT - len(self._log.context))
         if kept is not None:
-            kept.offer(lines, first, words)
+            kept.offer(lines, others.first, words)
         self._remember(new, words)
 
     def _forget(self) -> None:
@@ -228,6 +232,8 @@ class Unmarked:
             self._versions(plain(text, 400), number, awaited)
         if said.progress:
             log.progress.read(text, number)
+        if (names_versions or said.progress) and awaited is not Awaited.VERSION:
+            self._settle(raw)
         if said.version is not None and on_version(log, None, said.version, number) is not None:
             log.kinds["version"] += 1
             return 1
@@ -270,6 +276,14 @@ class Unmarked:
         if goes_on(text):
             self.awaits, self._open = Awaited.VERSION, text
 
+    def _settle(self, raw: bytes) -> None:
+        """Remember that a line told its progress and its versions, which count once."""
+        log, known = self._log, self._understood.get(raw)
+        if known is not None and len(log.openings) >= MOST_OPENINGS and not log.progress.full:
+            line, excerpt, names_versions = known
+            goes = names_versions and goes_on(plain(line.text, 400))
+            self._understood[raw] = line._replace(progress=False), excerpt, goes
+
     def diagnosis(self, raw: bytes, at: int, number: int) -> int:
         """Read a line of the library's own diagnostics, whose mark is at a place; always 1."""
         self._log.diagnostics.read(raw[:at], raw[at + len(MARK) + len("DIAG ") :], number)
@@ -310,8 +324,13 @@ def left_over(context: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 
 
 def _looks_wrong(text: bytes) -> bool:
-    coded = _MISSING.search(text) is not None
-    said = coded or (_SUSPECT.search(text) is not None and not _HARMLESS.search(text))
+    return _complains(text.translate(_ALIKE))
+
+
+@lru_cache(256)  # a driver that fails says one thing again and again
+def _complains(text: bytes) -> bool:
+    said = _SUSPECT.search(text) is not None and not _HARMLESS.search(text)
+    said = said or _MISSING.search(text) is not None
     dull = _FRAME.search(text) or _REMARK.search(text) or _DATA.match(text)
     return said and not dull
 
