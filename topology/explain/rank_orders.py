@@ -7,8 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..expectation.cost.all_reduce import LARGE_BYTES
+from ..expectation.cost.costs import costs_of
+from ..expectation.modelled import modelled
 from ..flags.what_if.effects import choice_of
 from ..model.severity import Word
+from ..nccl.decide.summary import library_name
 from ..nccl.wording import gbs
 from .naming import name
 from .pair_summary import ways_of
@@ -141,14 +144,17 @@ def _with_ways(laid: RankOrder, node: Node) -> RankOrder:
     return laid._replace(ways=ways, narrow=narrow, narrow_gbs=known[0])
 
 
+NEAR = 0.9
+"""A figure within so much of another comes from it."""
 MOST_NAMED = 3
 """Of equally narrow hops, so many are named."""
 
 
 def bottleneck(node: Node) -> str:
-    """Where the order that an all-reduce of 1 GiB takes is narrowest; "" where that is not known.
+    """What bounds an all-reduce of 1 GiB; "" where nothing is known.
 
-    Rates are payload, one way, of the links that its decisions take.
+    That is where the order that it takes is narrowest, or the speed that the library's search gives
+    its channels. Rates are payload, one way, of the links that its decisions take.
     """
     used = [laid for laid in rank_orders(node) if laid.chosen == _CHOSEN[True]]
     rates = [laid.narrow_gbs for laid in used if laid.narrow_gbs is not None]
@@ -156,12 +162,33 @@ def bottleneck(node: Node) -> str:
         return ""
     said, least = f"Bottleneck ({used[0].algorithm.in_words}):", min(rates)
     if len(set(rates)) == 1 and not any(laid.narrow for laid in used):
-        return f"{said} none, every hop carries {gbs(least)} GB/s one way"
+        return f"{said} {_bound(node, used[0], least)}every hop carries {gbs(least)} GB/s one way"
     narrow = (laid.narrow or laid.edges for laid in used if laid.narrow_gbs == least)
     hops = sorted({_hop(node, edge) for edge in frozenset().union(*narrow)})
     more = len(hops) - MOST_NAMED
     named = ", ".join(hops[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"{said} {named}, {gbs(least)} GB/s one way"
+
+
+def _bound(node: Node, laid: RankOrder, hop: float) -> str:
+    """What bounds the predicted figure where all hops are equally wide."""
+    prediction, graph = node.prediction, laid.graph
+    figure = None if prediction is None else modelled(prediction, LARGE_BYTES)
+    counted = graph.channels * graph.bw_intra
+    if prediction is None or (laid.algorithm is Laid.NVLS and (figure or counted) >= NEAR * hop):
+        return "none, "
+    # Its model can be blind to a loss of rings, which what is said of the node is not.
+    cost = costs_of(node).all_reduce
+    lost = cost is not None and cost.lost and bool(cost.missing)
+    if figure is not None and not lost and not NEAR <= counted / figure <= 1 / NEAR:
+        return "what bounds the predicted figure is not known; "
+    kind = f"{graph.channels} × {gbs(graph.bw_intra)} GB/s {graph.type_intra}"
+    left = (
+        f", the {laid.algorithm.in_words}s that are left: {' and '.join(cost.missing)}"
+        if cost and lost
+        else ""
+    )
+    return f"{library_name(prediction)} counts {kind}{left}; "
 
 
 def _hop(node: Node, edge: Edge) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.map.rings import order_line, way
+from gputop.topology.expectation.modelled import modelled
 from gputop.topology.explain.nccl import pair_decision
 from gputop.topology.explain.rank_orders import Laid, bottleneck, rank_orders
 from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.recorded.demos import demo
+from gputop.topology.recorded.demos.demo import names
 from gputop.topology.report import Report
 from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.spans import text_of
@@ -130,6 +133,16 @@ def test_the_narrowest_step_is_marked_where_steps_differ() -> None:
         ("sick-h100-8", "Bottleneck (NVLS): GPU3 – NVSwitch, 400 GB/s one way"),
         ("hgx-h100-8", "Bottleneck (NVLS): none, every hop carries 450 GB/s one way"),
         (
+            "pcie-l40s-8",
+            "Bottleneck (ring): NCCL 2.27.7 counts 1 × 20 GB/s SYS; every hop carries 31.5 GB/s "
+            "one way",
+        ),
+        (
+            "sick-mi300x-8",
+            "Bottleneck (ring): RCCL 2.22.3 counts 2 × 48 GB/s XGMI, the rings that are left: the "
+            "xGMI link of GPU2 and GPU5 is down; every hop carries 64 GB/s one way",
+        ),
+        (
             "mi250x-8",
             "Bottleneck (ring): GPU0 – GPU2, GPU1 – GPU3, GPU1 – GPU5 and 3 more, 50 GB/s one way",
         ),
@@ -137,3 +150,13 @@ def test_the_narrowest_step_is_marked_where_steps_differ() -> None:
 )
 def test_the_bottleneck_is_named_in_words(demo: str, said: str) -> None:
     assert bottleneck(demo_report(demo).node) == said
+
+
+@pytest.mark.parametrize("demo", names())
+def test_a_hop_is_never_the_whole_reason_for_a_figure_far_below_it(demo: str) -> None:
+    node = demo_report(demo).node
+    assert node.prediction is not None
+    figure, said = modelled(node.prediction, 1 << 30), bottleneck(node)
+    rates = re.findall(r"every hop carries (\S+) GB/s", said)
+    if rates and figure is not None and ("none" in said or "counts" not in said):
+        assert figure >= 0.9 * float(rates[0]) or "not known" in said
