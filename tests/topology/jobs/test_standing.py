@@ -18,9 +18,16 @@ from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import place
-from gputop.topology.jobs.standing import JobState, KnownBy, RankState, RankTrouble
+from gputop.topology.jobs.standing import (
+    JobState,
+    KnownBy,
+    RankState,
+    RankTrouble,
+    TroubleKind,
+    job_finding,
+)
 from gputop.topology.model.readings import ProcessState
-from gputop.topology.model.severity import JobVerdict
+from gputop.topology.model.severity import NOTICE, SLOW, JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import LoadedLibrary
 from gputop.topology.recorded.feeds import DemoFeed
@@ -334,3 +341,24 @@ def test_only_gpus_that_are_all_known_not_to_be_busy_need_not_wait(
     ]
     state: Any = SimpleNamespace(ahead=ranks)
     assert bool(need_not_wait(state, ranks)) is free
+
+
+def test_accused_are_the_ranks_with_a_trouble_else_those_that_a_harmful_finding_names() -> None:
+    troubles = {0: None, 1: TroubleKind.LEFT, 2: TroubleKind.CAUSE, 3: TroubleKind.BEHIND}
+    ranks = tuple(
+        RankState(
+            rank=number,
+            pid=number,
+            trouble=None if kind is None else RankTrouble("is", KnownBy.PROC, kind=kind),
+        )
+        for number, kind in troubles.items()
+    )
+    named = (
+        job_finding("late", "is late", KnownBy.PROC, SLOW, ranks=[1]),
+        job_finding("told", "is told", KnownBy.PROC, NOTICE, ranks=[0]),
+    )
+    job = JobState(
+        name="j", program="p", sentence="s", verdict=JobVerdict.WAITS, ranks=ranks, findings=named
+    )
+    assert [state.rank for state in job.accused] == [2, 3]
+    assert [state.rank for state in replace(job, ranks=ranks[:2]).accused] == [1]
