@@ -58,7 +58,7 @@ def work_out(
         summary = brief(comparison, f"{ALL_REDUCE}: {reached}" if reached else None)
         if comparison.without_nvls is not None:
             summary += (NVLS_UNSURE,)
-        elif reached and before == after and comparison.effect.pairs:
+        elif reached and comparison.effect.pairs and (before == after or comparison.effect.blind):
             summary += (UNASKED.format(study.whose().name.upper()),)
     except Stopped:
         return None

@@ -117,7 +117,10 @@ def _tried(
         # Costs are those of the node as a whole, whatever the study is of.
         slower = comparison.slower if study.of_node else None
         cost = _cost(_costs(node, changes, after, costs, slower), after)
+        cost = _asked(comparison, first.large, cost)
     row = _row(value, after, cost, here=here, slow=_slow(comparison))
+    if comparison.effect.blind:
+        row = msgspec.structs.replace(row, medium=NOT_KNOWN)
     moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
     clauses = brief(comparison, moved)
     return msgspec.structs.replace(row, clauses=clauses, transports=transports(after))
@@ -183,7 +186,13 @@ def reach_of(comparison: Comparison, node: Node, changes: Changes) -> tuple[str,
     before, after = comparison.baseline, comparison.changed
     costs = _costs(node, {}, before)
     changed = _costs(node, changes, after, costs, comparison.slower)
-    return _cost(costs, before), _cost(changed, after)
+    reached = _cost(costs, before)
+    return reached, _asked(comparison, reached, _cost(changed, after))
+
+
+def _asked(comparison: Comparison, before: str, after: str) -> str:
+    """The figure after a change, unless it is the old one because the model does not ask."""
+    return NOT_KNOWN if before and before == after and comparison.effect.blind else after
 
 
 def reach_in_words(before: str, after: str) -> str:

@@ -8,9 +8,11 @@ import pytest
 from gputop.live.what_if_work import work_out
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.explain.value_rows import reach_of, value_rows, version_rows
+from gputop.topology.explain.value_rows import NOT_KNOWN, reach_of, value_rows, version_rows
 from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.what_if.outcomes import outcomes
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.wording import sections
 from gputop.topology.model import quantities
 from gputop.topology.model.snapshot import Measurement
 from gputop.topology.nccl.decide.predict import predict
@@ -47,6 +49,16 @@ def test_the_figure_is_that_of_flags(demo: str, name: str, value: str) -> None:
     else:
         assert f"{before.removesuffix(' GB/s')}" in line
         assert f" → {after}" in line
+    comparison = study.compare({}, {name: value})
+    if comparison.effect.blind:
+        said = str(sections(comparison))
+        assert (after, rows[value].medium) == (NOT_KNOWN, NOT_KNOWN)
+        assert "model does not ask" in line
+        assert "the times are not known" in said
+        assert "Predicted all-reduce" not in said
+        table = outcomes(flag, (comparison,), comparison.baseline)[1].table
+        assert table[2][-1] == NOT_KNOWN
+    assert comparison.effect.blind is (demo == "pcie-l40s-8")
 
 
 @pytest.mark.parametrize(

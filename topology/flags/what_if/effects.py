@@ -147,6 +147,12 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         """Whether any predicted time differs."""
         return any(not time.same for time in self.times)
 
+    @property
+    def blind(self) -> bool:
+        """Whether bytes go another way and the model, which does not ask that, says the same."""
+        moved = any(group.before.transport != group.after.transport for group in self.pairs)
+        return moved and self.has_times and not self.times_changed
+
 
 def effect_of(before: Prediction, after: Prediction) -> Effect:
     """Collect everything in which `after` differs from `before`."""

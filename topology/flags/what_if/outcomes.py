@@ -82,7 +82,7 @@ def _took(prediction: Prediction, of: Comparison | None, bytes_: int) -> str:
     if value is None:
         lost = any(choice.bytes == bytes_ for choice in of.effect.choices)
         return "fails" if lost else duration(value)
-    return " ".join(took(of, bytes_))
+    return "not known" if of.effect.blind else " ".join(took(of, bytes_))
 
 
 def _remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
@@ -122,11 +122,10 @@ def _channel_remark(title: str, found: tuple[Comparison, ...]) -> str:
 def _transport_remarks(title: str, moved: list[Comparison], silent: list[Comparison]) -> list[str]:
     """What the table does not say of the `moved` transports; `silent`: those of equal times."""
     shm = any(_pcie(group) for comparison in silent for group in comparison.effect.pairs)
-    which = "No value changes a predicted time" if silent == moved else "Not every time changes"
     text = [
-        f"{which}, although transports change: {title}'s own model takes the speed of a hop from "
-        "its table of links and does not ask by which transport the bytes go. The machine does "
-        "ask."
+        f"Not known, where transports change and no predicted time does: {title}'s own model takes "
+        "the speed of a hop from its table of links and does not ask by which transport the bytes "
+        "go. The machine does ask."
     ]
     if shm:
         text.append(

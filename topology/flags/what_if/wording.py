@@ -57,7 +57,7 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
     ]
     title = f"What changes with {set_to}" if set_to else "Nothing is changed"
     found = [Section(title=title, bullets=(*bullets, *everything(comparison)))]
-    if comparison.effect.has_times:
+    if comparison.effect.has_times and not comparison.effect.blind:
         unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
         rows = times(comparison)
         found.append(Section(title="Predicted all-reduce", table=rows, paragraphs=unsure))
@@ -79,9 +79,9 @@ def everything(comparison: Comparison) -> tuple[str, ...]:
     found += _clauses(comparison, [_pairs(effect)] * bool(effect.pairs_total) + groups)
     if effect.pairs and effect.has_times and not effect.times_changed:
         library = library_terms(comparison.changed.library.name).library
+        times = "the times are not known" if effect.blind else "the predicted times stay"
         found.append(
-            f"the predicted times stay: {library}'s model does not ask by which transport bytes "
-            "go; measure it"
+            f"{times}: {library}'s model does not ask by which transport bytes go; measure it"
         )
     return tuple(found)
 
@@ -244,6 +244,8 @@ def _time(comparison: Comparison) -> list[str]:
         return [f"{size} {moved} (predicted)"]
     # The model takes a hop's speed from its links, whatever transport the bytes go by.
     library = comparison.changed.library.name.upper()
+    if comparison.effect.blind:
+        return [f"{size}: time not known"]
     return [f"{size}: same time in {library}'s model"] * bool(comparison.effect.pairs)
 
 

@@ -52,7 +52,7 @@ def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
         "takes 4 hops PIX by P2P, 2 PHB by SHM, 2 SYS by SHM",
         "nothing: it is the default",
         "the same as LOC: no pair is NVL",
-        "No value changes a predicted time, although transports change",
+        "Not known, where transports change and no predicted time does",
         "With PHB GPUs 0..3 and GPUs 4..7 use nothing but P2P among themselves",
         "The IOMMU passes the GPUs' addresses through (identity)",
         "ACS is off at every PCIe port",
