@@ -344,13 +344,14 @@ def test_only_gpus_that_are_all_known_not_to_be_busy_need_not_wait(
 
 
 def test_accused_are_the_ranks_with_a_trouble_else_those_that_a_harmful_finding_names() -> None:
-    troubles = {0: None, 1: TroubleKind.LEFT, 2: TroubleKind.CAUSE, 3: TroubleKind.BEHIND}
+    troubles: dict[int, Any] = {
+        0: None,
+        1: TroubleKind.LEFT,
+        2: TroubleKind.CAUSE,
+        3: TroubleKind.BEHIND,
+    }
     ranks = tuple(
-        RankState(
-            rank=number,
-            pid=number,
-            trouble=None if kind is None else RankTrouble("is", KnownBy.PROC, kind=kind),
-        )
+        RankState(rank=number, pid=number, trouble=kind and RankTrouble("is", KnownBy.PROC, kind))
         for number, kind in troubles.items()
     )
     named = (
