@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Collection, Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputop.pages.log_findings import answer_lines, findings
+from gputop.pages.log_findings import answer_lines, failed_transports, findings
 from gputop.pages.own_diagnostics import only_diagnostics, own_diagnostics, verdicts
 from gputop.terminal.clean import clean
 from gputop.topology.logs.comparing.agreement import LogTopic
@@ -24,7 +24,7 @@ from gputop.topology.model.page import (
     Table,
     Text,
 )
-from gputop.topology.model.severity import CANNOT_TELL, Accord
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, Accord, Mark
 from gputop.topology.recorded.kept import not_looked_through
 
 if TYPE_CHECKING:
@@ -249,7 +249,10 @@ def _transports(read: ReadLog, comm: Communicator) -> Iterator[Block]:
         yield _muted("none in the log: they are set up at the first collective")
         return
     if len(ends) <= MOST_IN_MATRIX:
-        yield Rows(tuple(_matrix(comm, ends, pairs)))
+        failed = failed_transports(read)
+        yield Rows(tuple(_matrix(comm, ends, pairs, failed)))
+        if failed:
+            yield _muted(f"✗ {' and '.join(sorted(failed))}: failed, as a finding above says")
     counts = Counter(comm.all_labels().values())
     for labels, count in counts.most_common(MOST_ROWS):
         yield _line(
@@ -283,7 +286,10 @@ def _more(every: Sized, shown: int, noun: str) -> Iterator[Text]:
 
 
 def _matrix(
-    comm: Communicator, ends: list[int], pairs: dict[tuple[int, int], PairAgreement]
+    comm: Communicator,
+    ends: list[int],
+    pairs: dict[tuple[int, int], PairAgreement],
+    failed: Collection[str],
 ) -> Iterator[Runs]:
     yield ("      ", PLAIN), *((f"{f'{rank:>3}':<{CELL}}", MUTED) for rank in ends)
     for src in ends:
@@ -294,7 +300,8 @@ def _matrix(
                 row.append((f"{'  X' if src == dst else '  ·':<{CELL}}", MUTED))
                 continue
             kind, known = labels[0].split("/")[0][:3], pairs.get((src, dst))
-            mark = None if known is None else Accord.of(known.agrees)
+            mark: Mark | None = None if known is None else Accord.of(known.agrees)
+            mark = BROKEN if kind in failed else mark
             sign = f"{mark.sign if mark else ' ':<{CELL - 3}}"
             row += [(kind, KINDS.get(kind, PLAIN)), (sign, Role(mark.ink) if mark else PLAIN)]
         yield tuple(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +12,8 @@ from gputop.topology.logs.report.outcome import RunState
 from gputop.topology.model.english import plural
 from gputop.topology.model.finding import POSSIBLY
 from gputop.topology.model.page import Blank, Block, Text
-from gputop.topology.model.severity import CANNOT_TELL, Mark
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, Mark
+from gputop.widgets.spans import unbroken
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
@@ -87,6 +89,19 @@ def _step(finding: Finding) -> str:
     return " · ".join(steps)
 
 
+_BLAMED = re.compile(r"\b(?:transport|misc)/(shm|p2p|net|ib|socket)")
+_KIND_OF = {"shm": "SHM", "p2p": "P2P"}
+
+
+def failed_transports(read: ReadLog) -> frozenset[str]:
+    """The kinds of transport whose own source files report a failure: "SHM", "P2P", "NET"."""
+    said = (
+        proof.value for one in read.findings if one.severity is BROKEN for proof in one.evidence
+    )
+    files = (found[1] for text in said if (found := _BLAMED.search(text)))
+    return frozenset(_KIND_OF.get(file, "NET") for file in files)
+
+
 def answer_lines(read: ReadLog) -> Iterator[Text]:
     """The headline; nothing where the library's own diagnostics speak for themselves."""
     head = None if only_diagnostics(read.log) else headline(read)
@@ -94,7 +109,7 @@ def answer_lines(read: ReadLog) -> Iterator[Text]:
         return
     below = f"{plural(head.more, 'more finding')} below" if head.more else ""
     yield Text(f"{head.mark.sign}  {clean(head.within(MOST_TITLE), MOST_TITLE)}", hanging=3)
-    step = " · ".join(filter(None, (clean(head.step, MOST_STEP), below)))
+    step = " · ".join(filter(None, (unbroken(clean(head.step, MOST_STEP)), below)))
     if step:
         yield Text(step, indent=3, hanging=0)
 
@@ -133,7 +148,7 @@ def _finding(finding: Finding) -> Iterator[Text]:
     for title, texts in (("Look: ", finding.look), ("Fix: ", fixes)):
         for index, text in enumerate(texts):
             lead = title if index == 0 else " " * len(title)
-            yield Text(f"{lead}{clean(text, 300)}", indent=3, hanging=len(title))
+            yield Text(f"{lead}{unbroken(clean(text, 300))}", indent=3, hanging=len(title))
     yield Text(f"Source: {'; '.join(finding.sources)}", indent=3, hanging=3)
 
 

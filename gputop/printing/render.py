@@ -39,7 +39,7 @@ from gputop.topology.model.page import (
     Text,
 )
 from gputop.topology.model.severity import SILENCED_SIGN, Origin, Severity
-from gputop.widgets.spans import EMPTY, Line, left, right, text_of, width_of, wrapped
+from gputop.widgets.spans import EMPTY, Line, left, right, text_of, unbroken, width_of, wrapped
 
 NARROW = 40
 """Fewest columns of a page, however narrow its panel is."""
@@ -119,7 +119,7 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
     for label, text in (
         ("Cause", finding.said_cause),
         ("Impact", finding.impact),
-        ("Look at", "; ".join(finding.look)),
+        (LOOK_AT, "; ".join(finding.look)),
         ("Ruled out if", finding.disproof),
     ):
         if text:
@@ -177,6 +177,10 @@ def _heading(block: Heading, width: int, whole: bool) -> Iterable[Line]:
     return wrapped(spans, width)
 
 
+LOOK_AT = "Look at"
+"""Label of what to look at, which is mostly a command."""
+
+
 def _runs(text: str | Runs, role: Role) -> Iterator[tuple[str, str]]:
     """The spans of a text; what stands between backticks, a command, has an ink of its own."""
     if not isinstance(text, str):
@@ -190,7 +194,9 @@ def _runs(text: str | Runs, role: Role) -> Iterator[tuple[str, str]]:
 
 def _text(block: Text, width: int, whole: bool) -> Iterable[Line]:
     lead = ((f"{block.label}: ", "key bold"),) if block.label else ()
-    spans = (*lead, *_runs(block.text, block.role))
+    spans: Line = (*lead, *_runs(block.text, block.role))
+    if block.label == LOOK_AT:
+        spans = tuple((unbroken(text), ink) for text, ink in spans)
     lines = wrapped(spans, width - block.indent, block.hanging)
     return _indented(lines, block.indent)
 
@@ -240,7 +246,8 @@ def _steps(block: Steps, width: int, whole: bool) -> Iterator[Line]:
 
 def _step(fix: Fix, lead: tuple[str, str], width: int, whole: bool) -> list[Line]:
     root = ((" (needs root)", "warn"),) if fix.needs_root else ()
-    lines = list(wrapped((lead, *_runs(fix.text, Role.PLAIN), *root), width, 5))
+    said = ((unbroken(text), ink) for text, ink in _runs(fix.text, Role.PLAIN))
+    lines = list(wrapped((lead, *said, *root), width, 5))
     for command in clean_block(fix.command).split("\n") if fix.command else ():
         lines += _command(command, width, 5, whole)
     return lines

@@ -143,7 +143,7 @@ def _wrapped(spans: Line, width: int, indent: int) -> tuple[Line, ...]:
     lines: list[list[Span]] = [[]]
     used = 0
     for text, ink in spans:
-        for word in _words(text):
+        for word in _words(text, width - indent):
             for piece in _pieces(word, width - indent):
                 length = cell_len(piece)
                 if used + length > width and piece.strip():
@@ -151,14 +151,31 @@ def _wrapped(spans: Line, width: int, indent: int) -> tuple[Line, ...]:
                     used = indent
                 if used + length > width or (used == indent and len(lines) > 1 and piece.isspace()):
                     continue
-                lines[-1].append((piece, ink))
+                lines[-1].append((piece.replace(_GLUE, " "), ink))
                 used += length
     return tuple(tuple(line) for line in lines)
 
 
-def _words(text: str) -> list[str]:
+_GLUE = "\N{NO-BREAK SPACE}"
+_IN_COMMAND = re.compile(
+    r" (?=--?\w|/\w)"
+    r"|(?<=\bdocker) |(?<=\bgputop) |(?<=\bpy-spy) |(?<=\bnvidia-smi) |(?<=\bkubectl) "
+)
+"""Blanks inside a command: before an option or a path, and behind a program with subcommands."""
+
+
+def unbroken(text: str) -> str:
+    """The same, so that no command in it is broken over lines where it fits on one."""
+    return _IN_COMMAND.sub(_GLUE, text)
+
+
+def _words(text: str, width: int) -> list[str]:
     words: list[str] = []
-    for part in text.split(" "):
+    parts = (
+        part.replace(_GLUE, " ") if _GLUE in part and cell_len(part) > width else part
+        for part in text.split(" ")
+    )
+    for part in " ".join(parts).split(" "):
         if words:
             words.append(" ")
         words.append(part)

@@ -173,3 +173,30 @@ def test_rings_beyond_the_first_are_counted() -> None:
         *(f"· ring of 2 channels: {order}" for order in orders[:4]),
         "and 2 rings more",
     ]
+
+
+FULL = (
+    "j:412:412 [0] NCCL INFO NCCL version 2.21.5+cuda12.4",
+    *(
+        f"j:41{rank}:49{rank} [{rank}] NCCL INFO comm 0x{rank}d rank {rank} nranks 2 "
+        f"cudaDev {rank} nvmlDev {rank} busId {19 + rank}000 commId 0x5ab8 - Init START"
+        for rank in (0, 1)
+    ),
+    "j:410:505 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
+)
+NO_ROOM = (
+    "j:410:505 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/n to 96 bytes"
+)
+
+
+@pytest.mark.parametrize("width", range(40, 100, 7))
+def test_a_transport_that_failed_is_not_as_it_should_be(width: int) -> None:
+    sound, broken = (
+        page_lines(examine(read_log(line.encode() + b"\n" for line in lines), None), width)
+        for lines in (FULL, (*FULL, NO_ROOM))
+    )
+    assert any("SHM✓" in line for line in sound)
+    assert not any("SHM✓" in line for line in broken)
+    assert any("SHM✗" in line for line in broken)
+    assert any("df -h /dev/shm" in line for line in broken)
+    assert sum("docker run --shm-size=1g" in line for line in broken) == 2, "command on one line"

@@ -18,3 +18,13 @@ def test_what_is_measured_without_a_table_has_one_cell_for_each_character() -> N
     assert not spans.single("日")
     assert spans.cell_len("日本") == 4
     assert spans.set_cell_size("日本", 3) == "日 "
+
+
+def test_a_command_stays_whole_where_it_fits() -> None:
+    said = spans.unbroken("look at it: df -h /dev/shm, or docker run --rm x")
+    for width in range(6, 60):
+        lines = [spans.text_of(line) for line in spans.wrapped(((said, ""),), width)]
+        assert all(spans.cell_len(line) <= width for line in lines)
+        assert "\N{NO-BREAK SPACE}" not in "".join(lines)
+        for command in ("df -h /dev/shm,", "docker run --rm"):
+            assert width < len(command) or any(command in line for line in lines)
