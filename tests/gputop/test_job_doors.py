@@ -98,3 +98,10 @@ def test_jobs_check_and_fleet_say_the_same(demo: str, tmp_path: Path) -> None:
     titles = [finding["title"] for finding in fleet["findings"] if finding["id"] == "job"]
     assert titles == [job["sentence"]]
     assert fleet["drain"] == [], "a job that hangs is ended; its node stays"
+
+
+@pytest.mark.parametrize("demo", SICK)
+def test_a_sentence_claims_no_work_of_a_core_that_may_be_polling(demo: str) -> None:
+    (job,) = simulated(demo_report(demo).node.snapshot, demo).jobs
+    assert any("computing, looping, or polling" in one.title for one in job.findings)
+    assert not re.search(r"CPU (?:computes|works)|works on its CPU", f"{job.sentence} {job.brief}")

@@ -54,7 +54,7 @@ def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
     """What stands out, behind "4 ranks, "; None where nothing does."""
     late = judged.late
     if late is not None and not late.equal:
-        does = "works on its CPU" if late.how is Lateness.HOST else "computes"
+        does = "keeps its GPU waiting" if late.how is Lateness.HOST else "computes"
         waits = who_waits(len(judged.ranks) - 1)
         return Sentence(
             f"runs: rank {late.rank} {does} while {waits}, about {percent(100 * late.waiting)} of "
@@ -122,7 +122,7 @@ def _why_host(
     if activity.stayed == ProcessState.DISK_SLEEP:
         return "it waits for a disk"
     if (activity.cores or 0.0) >= FULL_CORE:
-        return "its CPU computes meanwhile"
+        return "its process uses a whole core meanwhile"
     places = sleeps.get(late.pid, {})
     looks = sum(places.values())
     named = sorted((place for place in places if place), key=lambda place: -places[place])
