@@ -13,7 +13,7 @@ import msgspec
 
 from gputop.answers.question import Answer, Clash, Option, Question, Request
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.printing.fleet import verdict_line
+from gputop.printing.fleet import by_state, sign_of, verdict_line
 from gputop.printing.junit import save, xml_text
 from gputop.printing.render import finding_blocks
 from gputop.terminal.clean import clean
@@ -252,11 +252,13 @@ def page(found: FleetAnswer) -> Page:
     """The verdict first, then who is meant, what differs, and what to do."""
     fleet, verbose = found.fleet, found.verbose
     blocks: list[Block] = [Text(verdict_line(fleet))]
+    whose = (f"{state.word} {_listed(hosts)}" for state, hosts in by_state(fleet))
+    blocks += [Text(line, indent=2) for line in (" · ".join(whose),) if line]
     notices = [item for item in fleet.findings if item.severity == NOTICE]
     if verbose:
-        blocks += [block for item in fleet.findings for block in _finding(item)]
+        blocks += [block for item in fleet.findings for block in _finding(fleet, item)]
     else:
-        blocks += _by_cause([item for item in fleet.findings if item.severity != NOTICE])
+        blocks += _by_cause(fleet, [one for one in fleet.findings if one.severity != NOTICE])
         blocks += [Text(f"{item.severity.sign} {_said(item)}") for item in notices[:_MOST_NOTICES]]
     if len(notices) > _MOST_NOTICES and not verbose:
         blocks.append(Text(f"• {len(notices) - _MOST_NOTICES} more notices; -v shows them"))
@@ -281,16 +283,16 @@ def _drains(fleet: Fleet, *, slight: bool) -> Iterator[Block]:
             yield Text(f"{_listed(drain.hosts)}: {REFUSED}")
 
 
-def _finding(item: FleetFinding) -> Iterator[Block]:
+def _finding(fleet: Fleet, item: FleetFinding) -> Iterator[Block]:
     """A finding with its evidence."""
-    yield Text(f"{item.severity.sign} {_said(item)}")
+    yield Text(f"{sign_of(fleet, item.hosts, item)} {_said(item)}")
     yield Indented(finding_blocks(item), 4)
     left = len(item.hosts) - len(item.evidence)
     if item.evidence and left > 0 and len(item.evidence) > 1:
         yield Text(f"and {left} nodes more", indent=4)
 
 
-def _by_cause(findings: Sequence[FleetFinding]) -> Iterator[Block]:
+def _by_cause(fleet: Fleet, findings: Sequence[FleetFinding]) -> Iterator[Block]:
     """What nodes say of themselves, then in one line what the comparison says of the same nodes."""
     alike: dict[tuple[str, ...], list[FleetFinding]] = {}
     for item in findings:
@@ -300,9 +302,9 @@ def _by_cause(findings: Sequence[FleetFinding]) -> Iterator[Block]:
         joins = bool(hosts) and len(compared) > (len(compared) == len(items))
         for item in items:
             if not joins or item.scope is not COMPARED:
-                yield Text(f"{item.severity.sign} {_said(item)}")
+                yield Text(f"{sign_of(fleet, hosts, item)} {_said(item)}")
         if joins:
-            yield Text(f"{compared[0].severity.sign} {_joined(hosts, compared)}")
+            yield Text(f"{sign_of(fleet, hosts, compared[0])} {_joined(hosts, compared)}")
 
 
 def _joined(hosts: Sequence[str], compared: Sequence[FleetFinding]) -> str:

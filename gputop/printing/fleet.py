@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from gputop.terminal.clean import clean
-from gputop.topology.fleet.finding import HEALTHY, SHARED
-from gputop.topology.fleet.fleet import Fleet
-from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW, Verdict
+from collections.abc import Sequence
 
+from gputop.terminal.clean import clean
+from gputop.topology.fleet.finding import HEALTHY, SHARED, FleetFinding
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW, NodeState, Verdict
+
+ORDER = (NodeState.MISSING, NodeState.BROKEN, *list(NodeState)[2:-1])
 _SHARED = {BROKEN: "broken", SLOW: "slow", CANNOT_TELL: "not known to be well"}
 
 
@@ -30,6 +33,18 @@ def verdict_line(fleet: Fleet) -> str:
     first = bad[0].split(" ", 1)
     head = f"{first[0]} of {nodes} {first[1]}"
     return f"{sign} {', '.join([head, *bad[1:]])}; {healthy} healthy{_shared(fleet)}{_asked(fleet)}"
+
+
+def by_state(fleet: Fleet) -> list[tuple[NodeState, tuple[str, ...]]]:
+    """The nodes that are not healthy, state by state, first those that say nothing themselves."""
+    named = [(state, tuple(fleet.hosts_in(state))) for state in ORDER]
+    return [(state, hosts) for state, hosts in named if hosts]
+
+
+def sign_of(fleet: Fleet, hosts: Sequence[str], item: FleetFinding) -> str:
+    """The sign of a finding: that of its nodes, where they are odd and nothing worse."""
+    odd = item.severity.counts and {fleet.states.get(host) for host in hosts} == {NodeState.ODD}
+    return NodeState.ODD.sign if odd else item.severity.sign
 
 
 def _shared(fleet: Fleet) -> str:

@@ -22,7 +22,7 @@ from gputop.exits import CANNOT_TELL, Exit
 from gputop.terminal import signs
 from gputop.terminal.clean import clean
 from gputop.topology.model.characters import harmless, json_text
-from gputop.topology.model.severity import SILENCED_SIGN, Severity, Verdict
+from gputop.topology.model.severity import SILENCED_SIGN, NodeState, Severity, Verdict
 
 GOOD, BAD, WARN, MUTED, HEAD, KEY = "32", "1;31", "33", "2", "1", "36"
 """What a terminal is told: SGR parameters (ECMA-48)."""
@@ -30,13 +30,15 @@ _INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED, "strong": HEAD}
 _INKS |= {"link-nvlink": GOOD, "link-pcie": KEY, "link-socket": WARN}
 _BARE = {"key bold": HEAD, "key": KEY}
 """Headings, and commands to copy."""
-SIGNS = {mark.sign: _INKS[mark.ink] for mark in (*Severity, *Verdict)} | {SILENCED_SIGN: MUTED}
+SIGNS = {mark.sign: _INKS[mark.ink] for mark in (*Severity, *Verdict, NodeState.ODD)} | {
+    SILENCED_SIGN: MUTED
+}
 """Sign -> its colour, the same as on the screens of the app."""
 WORDS = "healthy|slow|broken|cannot tell|notice|by design|silenced|low|high|no reference"
 """Words that are coloured with the sign in front of them."""
 _LEADS = "Impact|Ruled out if|Do|Because|Change|Speed|Route|Usage|Options|Commands|Assumed"
 _PARTS = re.compile(
-    rf"^(?P<sign>[ ]*[✓✗▼•○?–](?:[ ](?:\d+[ ])?(?:{WORDS})\b|(?=[ ])))"
+    rf"^(?P<sign>[ ]*[✓✗▼▽•○?–](?:[ ](?:\d+[ ])?(?:{WORDS})\b|(?=[ ])))"
     rf"|^(?P<lead>[ ]*(?:{_LEADS}):)(?=[ ]|$)"
     r"|^(?P<note>note:.*)$"
     r"|^(?P<problem>gputop:|Error:)(?=[ ])"

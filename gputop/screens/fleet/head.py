@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gputop.live.fleet_watch import FleetState
-from gputop.printing.fleet import verdict_line
+from gputop.printing.fleet import by_state, verdict_line
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import HEALTHY
 from gputop.topology.fleet.fleet import Fleet
@@ -14,8 +14,6 @@ from gputop.topology.fleet.planning.culprits import LINK, NODE
 from gputop.topology.model.severity import NodeState
 from gputop.widgets.spans import Line, cut, width_of
 
-ORDER = (NodeState.MISSING, NodeState.BROKEN, *list(NodeState)[2:-1])
-"""Whom the second line names, first those who say nothing themselves."""
 _LEAST_NAMES = 8
 
 
@@ -33,8 +31,7 @@ def verdict(state: FleetState, width: int) -> Line:
 
 def who(fleet: Fleet, width: int) -> Line:
     """What nodes share and pairs accuse, and the nodes behind the verdict."""
-    named = [(state, fleet.hosts_in(state)) for state in ORDER]
-    named = [(state, hosts) for state, hosts in named if hosts]
+    named = by_state(fleet)
     spans: list[tuple[str, str]] = [("   ", "")]
     shared = [one for one in fleet.links.found.culprits if one.kind not in (NODE, LINK)]
     if shared:

@@ -30,11 +30,12 @@ def test_a_level_of_p2p_has_its_pairs_and_their_transports() -> None:
     assert found["not set"].here
     assert found["not set"].transports[0] == "·PSSSSSS"
     assert found["PHB"].transports[0] == "·PPPSSSS"
-    assert found["PHB"].medium == found["not set"].medium
+    assert found["PHB"].medium == found["PHB"].large == "not known", "the model asks no transport"
     assert found["LOC"].large == "not known"
     assert in_one_line(tuple(found.values())) == (
         "=LOC =NVL: P2P 0 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known · "
-        "=PHB: P2P 12 of 28 pairs · =SYS: P2P 28 of 28 pairs"
+        "=PHB: P2P 12 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known · "
+        "=SYS: P2P 28 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known"
     )
 
 

@@ -47,7 +47,7 @@ def test_the_verdict_comes_first(ask: Asked, folder: str) -> None:
     assert lines[0] == "✗ 1 of 7 nodes broken, 1 missing, 1 odd; 4 healthy"
     assert "✗ g3: GPU3 does not answer [gpu-lost]" in lines
     assert "✗ g7: asked for, and no answer [missing]" in lines
-    assert "▼ g5: power limit 500 W where 5 of 6 have 700 W [settings-differs]" in lines
+    assert "▽ g5: power limit 500 W where 5 of 6 have 700 W [settings-differs]" in lines
     assert '  scontrol update NodeName=g7 State=DRAIN Reason="gputop: no answer"' in lines
     assert any(line.startswith("  5 × g[1-4,6]: 8 × NVIDIA H100") for line in lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,17 @@ def test_what_is_planted_is_found_and_no_other_node_is_accused(document: Any) ->
 
 def test_text_says_each_cause_once_and_what_an_odd_group_has_that_others_have_not() -> None:
     lines = gputop_here("fleet", "--demo", "--text").stdout.splitlines()
+    counts, named = lines[:2]
+    groups = dict(group.rsplit(" ", 1) for group in named.strip().split(" · "))
+    told = re.findall(r"(\d+) (?:of \d+ nodes )?(missing|slow|odd|cannot tell)", counts)
+    assert {state: len(expand(hosts)) for state, hosts in groups.items()} == {
+        state: int(count) for count, state in told
+    }
+    signs = {"missing": "✗", "slow": "▼", "odd": "▽", "cannot tell": "?"}
+    for state, hosts in groups.items():
+        whose = {line[0] for line in lines for host in expand(hosts) if f" {host}: " in line[1:8]}
+        assert whose <= {signs[state], "•", " "}
+    assert [line for line in lines if line.startswith(f"▽ {OLD_DRIVER}: ")]
     about = [line for line in lines if line.startswith(f"▼ {LINKS_DOWN}: ")]
     assert [line.rpartition("[")[2] for line in about] == [
         "nvlink-down]",
