@@ -61,8 +61,8 @@ COLUMNS = (
     Column("state", optional=True),
     Column("core", right=True, optional=True),
     Column("GPU memory", right=True, optional=True),
-    Column("host memory", right=True, optional=True),
     Column("last collective", optional=True),
+    Column("host memory", right=True, optional=True),
     Column("what is odd", optional=True),
 )
 """The last one says again what the sentence says: it goes first where there is no room."""
@@ -398,8 +398,8 @@ def _cells(
         state,
         core,
         size(gpu_memory),
-        memory,
         clean(UNKNOWN if rank.last is None else rank.last.name, 40),
+        memory,
         clean("" if rank.trouble is None else rank.trouble.text, 60),
     )
 

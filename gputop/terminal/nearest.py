@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 MOST = 3
+_FARTHER = 0.25
+"""What is less like the word by more than this than the best one is not offered beside it."""
 _LISTED = 16
 """How many names a sentence lists."""
 
@@ -16,8 +18,10 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> tuple[st
     word = word.lower()
     begun = [name for name in names if word and name.lower().startswith(word)]
     by_plain = {name.lower(): name for name in reversed(names)}
-    close = [by_plain[name] for name in get_close_matches(word, by_plain, n=MOST, cutoff=cutoff)]
-    return tuple(dict.fromkeys((*begun, *close)))[:MOST]
+    close = get_close_matches(word, by_plain, n=MOST, cutoff=cutoff)
+    likeness = [SequenceMatcher(None, name, word).ratio() for name in close]
+    near = [by_plain[name] for name, so in zip(close, likeness) if so >= likeness[0] - _FARTHER]
+    return tuple(dict.fromkeys((*begun, *near)))[:MOST]
 
 
 def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:

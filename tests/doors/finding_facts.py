@@ -71,7 +71,9 @@ FINDING_FACTS = (
             "check --json": document(json.at("verdict")),
             "check exit": EXIT,
             "node screen": text(r"^ (?P<value>[✗▼✓?]) [a-z ]+(?::|  )"),
-            "findings screen": text(r"^ (?P<value>[✗▼✓?]) [a-z ]+[:;·]?.* checks done"),
+            "findings screen": text(
+                r"^ (?:\S job: [^·]*· )?(?P<value>[✗▼✓?]) [a-z ]+[:;·]?.* checks done"
+            ),
             "fleet": text(r"\A(?P<value>[✗▼✓?]) "),
             "fleet --json": document(json.at("verdict")),
             "fleet exit": EXIT,

@@ -60,6 +60,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """Formats whose content may travel, and what prints lines of them."""
 _WORD = re.compile(r"[\w.:@+-]{2,}")
+_EXAMPLE = re.compile(r"^ *>>> (?:.*\S.*\n)+", re.MULTILINE)
 MOST_TRAVELLING = 3
 
 
@@ -133,9 +134,10 @@ def travelling(files: dict[str, bytes], sound: list[str]) -> list[str]:
 
 @cache
 def our_words() -> frozenset[str]:
-    """Words of our own sources, which no file brought."""
+    """Words of our own sources, which no file brought; examples show what a file does bring."""
     paths = [path for top in ("gputop", "topology") for path in (ROOT / top).rglob("*.py")]
-    return frozenset(word for path in paths for word in _WORD.findall(path.read_text("utf-8")))
+    texts = (_EXAMPLE.sub("", path.read_text("utf-8")) for path in paths)
+    return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 def hostile_lines(
