@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gputop.answers.check import CheckAnswer
     from gputop.answers.explain import ExplainAnswer
     from gputop.answers.jobs import JobsAnswer
+    from gputop.answers.known import Known
     from gputop.answers.log import LogAnswer
     from gputop.answers.places import NicAnswer, NumaAnswer, P2pAnswer
     from gputop.answers.question import Reply
@@ -207,6 +208,18 @@ class NodeAnswers:
         if library not in known:
             raise Exit(f"no library {library!r} here; there are: {', '.join(known)}", USAGE)
         return environment_answer(self.node, EnvironmentFor(library))
+
+    @property
+    def figures(self) -> tuple[Known, ...]:
+        """What is published of the GPU models here, as `gputop about` prints it. Provisional.
+
+        >>> import gputop
+        >>> [known.name for known in gputop.demo("hgx-h100-8").figures]
+        ['H100-SXM']
+        """
+        from gputop.answers.known import healthy
+
+        return healthy(self.snapshot.machine)
 
     def _addresses(self, keys: Sequence[Key]) -> tuple[str, ...]:
         from gputop.measuring.selection import SelectionError, select  # a reading does without

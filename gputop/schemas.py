@@ -181,7 +181,9 @@ def documents() -> dict[str, tuple[type[msgspec.Struct], ...]]:
     for kind in _below(Reply):
         tag = kind.__struct_config__.tag
         of_json = isinstance(tag, str) and tag.startswith("gputop.")
-        if of_json and kind.__name__ not in _MADE_LATER:
+        # An answer of a plugin is that distribution's to describe.
+        ours = kind.__module__.partition(".")[0] == "gputop"
+        if of_json and ours and kind.__name__ not in _MADE_LATER:
             found.setdefault(tag, []).append(_shown(kind))
     found.setdefault("gputop.net/1", []).append(NetLook)
     found[POLICY] = [SiteFile]

@@ -19,8 +19,9 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> tuple[st
     begun = [name for name in names if word and name.lower().startswith(word)]
     by_plain = {name.lower(): name for name in reversed(names)}
     close = get_close_matches(word, by_plain, n=MOST, cutoff=cutoff)
-    likeness = [SequenceMatcher(None, name, word).ratio() for name in close]
-    near = [by_plain[name] for name, so in zip(close, likeness) if so >= likeness[0] - _FARTHER]
+    likeness = {name: SequenceMatcher(None, name, word).ratio() for name in close}
+    least = max(likeness.values(), default=0.0) - _FARTHER
+    near = [by_plain[name] for name in close if likeness[name] >= least]
     return tuple(dict.fromkeys((*begun, *near)))[:MOST]
 
 
