@@ -156,9 +156,9 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
     if not job.guilty or job.waiting is None:
         return None
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
-    doing = f"; {_doing(job.guilty[0])}" if verdict is JobVerdict.WAITS else ""
-    text = f"{job.waiting.text}{since}, {job.named}{doing}".rstrip("; ")
-    return Sentence(text, verdict, _held(job, job.waiting, since) + doing)
+    meanwhile = _doing(job.guilty[0]) if verdict is JobVerdict.WAITS else ""
+    doing = f"; {meanwhile}" if meanwhile else ""
+    return Sentence(f"{job.waiting.text}{since}, {job.named}{doing}", verdict, _held(job, job.waiting, since) + doing)
 
 
 def _held(job: JobFacts, waiting: Waiting, since: str) -> str:

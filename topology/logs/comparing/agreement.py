@@ -87,5 +87,6 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         if not total:
             return "the log shows nothing that a prediction could be compared with"
         if not self.differing:
-            return f"the prediction agrees with the log in all {total} things compared"
+            compared = "the one thing" if total == 1 else f"all {total} things"
+            return f"the prediction agrees with the log in {compared} compared"
         return f"{len(self.differing)} of {total} things differ from the prediction"
