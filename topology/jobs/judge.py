@@ -158,7 +158,8 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
     meanwhile = _doing(job.guilty[0]) if verdict is JobVerdict.WAITS else ""
     doing = f"; {meanwhile}" if meanwhile else ""
-    return Sentence(f"{job.waiting.text}{since}, {job.named}{doing}", verdict, _held(job, job.waiting, since) + doing)
+    text = f"{job.waiting.text}{since}, {job.named}{doing}"
+    return Sentence(text, verdict, _held(job, job.waiting, since) + doing)
 
 
 def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
