@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gputop.exits import USAGE, Exit
 from gputop.reading import load_files, read_snapshot
+from gputop.terminal.clean import clean
 from gputop.topology.model.characters import json_text
 from gputop.topology.model.errors import GputopError
 
@@ -86,7 +87,7 @@ class NodeAnswers:
         >>> gputop.demo("hgx-h100-8").gpu("cuda:3").address
         '0000:4c:00.0'
         """
-        return self.node.devices.gpus[self._addresses((key,))[0]]
+        return self.node.devices.gpus[self._address(key)]
 
     def p2p(self, src: Key, dst: Key) -> P2pAnswer:
         """What one GPU uses to reach another: granted, the way, GB/s, why. Stable.
@@ -98,7 +99,7 @@ class NodeAnswers:
         """
         from gputop.answers.places import pair_answer
 
-        one, other = self._addresses((src, dst)) if src != dst else ("", "")
+        one, other = self._address(src), self._address(dst)
         if one == other:
             raise Exit("a pair needs two different GPUs", USAGE)
         return pair_answer(self.node, one, other)
@@ -146,9 +147,16 @@ class NodeAnswers:
         ['NVLS']
         """
         from gputop.answers.explain import ExplainRequest, answer, call_of
+        from gputop.topology.nccl.hosts.equal_hosts import LIMIT
 
         if (collective is None) != (size_bytes is None):
             raise Exit("a call needs a collective and a size", USAGE)
+        if size_bytes is not None and size_bytes < 1:
+            raise Exit("a call has one byte at least", USAGE)
+        if not 1 <= nodes <= LIMIT:
+            raise Exit(f"{nodes} hosts: 1 to {LIMIT} can be predicted", USAGE)
+        if odd := next((name for name in env or {} if not name or "=" in name), None):
+            raise Exit(f"{clean(odd, 60)!r} is no name of a variable", USAGE)
         asked = ExplainRequest(
             given=self.snapshot,
             gpus=None if gpus is None else ",".join(self._addresses(gpus)),
@@ -221,6 +229,12 @@ class NodeAnswers:
 
         return healthy(self.snapshot.machine)
 
+    def _address(self, key: Key) -> str:
+        found = self._addresses((key,))
+        if len(found) > 1:
+            raise Exit(f"{clean(str(key), 60)!r} names {len(found)} GPUs: name one", USAGE)
+        return found[0]
+
     def _addresses(self, keys: Sequence[Key]) -> tuple[str, ...]:
         from gputop.measuring.selection import SelectionError, select  # a reading does without
 
@@ -260,6 +274,8 @@ def load(source: str | bytes | Path) -> NodeAnswers:
     >>> node.p2p(0, 1).granted is None
     True
     """
+    if source in ("", b""):
+        raise Exit("load needs a path or a text", USAGE)  # a path of "" is the current folder
     text = source.encode() if isinstance(source, str) else source
     if isinstance(text, Path) or not (b"\n" in text or text.lstrip()[:1] in (b"{", b"<", b"[")):
         path = str(source) if not isinstance(source, bytes) else source.decode(errors="replace")

@@ -194,7 +194,9 @@ def documents() -> dict[str, tuple[type[msgspec.Struct], ...]]:
 
 
 def tag_of(name: str) -> str:
-    """The newest schema of a document by its name. Raises Exit."""
+    """The newest schema of a document by its name, or one by its tag. Raises Exit."""
+    if name in documents():
+        return name
     known = {named(tag): tag for tag in documents()}
     if name not in known:
         hint = instead(name, tuple(known), "gputop schema")

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -204,11 +205,13 @@ def _all_within(questions: list[Callable[[], Any]], seconds: float) -> list[Answ
         threading.Thread(target=ask, args=(place,), name=f"plugin {place}", daemon=True)
         for place in range(len(questions))
     ]
-    for thread in threads:
-        thread.start()
+    with suppress(RuntimeError):  # a limit of threads: those that did not start are late
+        for thread in threads:
+            thread.start()
     end = time.monotonic() + seconds
     for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+        if thread.ident is not None:
+            thread.join(max(0.0, end - time.monotonic()))
     return list(answers)
 
 

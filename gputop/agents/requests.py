@@ -82,7 +82,7 @@ class WhatIfTool(OfNode, frozen=True, kw_only=True):
 
     variable: Annotated[Words, msgspec.Meta(description="One variable to explain.")] = ""
     set: Annotated[
-        dict[Annotated[str, msgspec.Meta(max_length=80)], Annotated[str, _WORD]],
+        dict[Annotated[str, msgspec.Meta(max_length=80, pattern="^[^=]+$")], Annotated[str, _WORD]],
         msgspec.Meta(max_length=32, description="Variables as they would be set."),
     ] = {}
     library: Words = ""

@@ -29,6 +29,7 @@ from gputop.agents.requests import (
 from gputop.agents.told import AgentAnswer, AgentFact, FactKind, bounded, document_of
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.library import NodeAnswers, demo, read_text
+from gputop.topology.model.errors import GputopError
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Basis, Page
 from gputop.topology.model.severity import RungState
@@ -78,7 +79,8 @@ def _node_facts(found: NodeAnswers) -> Iterator[AgentFact]:
             why = () if value else ("nobody told it",)
             yield AgentFact(what, value or None, READ, source, why=why)
     nics = [nic.name for nic in machine.rdma] or [one.name for one in machine.interfaces]
-    yield AgentFact("NICs", nics, READ, source)
+    why = () if nics else ("no NIC was read",)
+    yield AgentFact("NICs", nics or None, READ, source, why=why)
     for problem in found.problems:
         yield AgentFact("could not be read", None, OPEN, "", why=(problem,))
 
@@ -118,8 +120,9 @@ def _pair(pair: P2pAnswer) -> Iterator[AgentFact]:
     source = ", ".join(pair.source)
     who = f"{pair.src} to {pair.dst}"
     why = tuple(dict.fromkeys(text.rstrip(".") for text in pair.why))
+    unasked = ("nobody asked the driver",) if pair.granted is None else ()
     for what, value, kind, because in (
-        ("P2P granted by the driver", pair.granted, READ, ()),
+        ("P2P granted by the driver", pair.granted, READ, unasked),
         ("P2P used by the library", pair.uses_p2p, PREDICTED, why),
         ("way", pair.way, PREDICTED, ()),
     ):
@@ -151,9 +154,10 @@ def _places(nic: NicAnswer, numa: NumaAnswer) -> Iterator[AgentFact]:
     source = ", ".join(nic.source)
     place = {"nic": nic.nic, "place": nic.place, "taken_by_library": nic.taken}
     kind = PREDICTED if nic.taken else CONCLUDED
-    yield AgentFact(f"NIC of {nic.gpu}", place, kind, source, why=nic.why)
+    yield AgentFact(f"NIC of {nic.gpu}", place if nic.nic else None, kind, source, why=nic.why)
     near = {"numa_node": numa.numa_node, "cpus": numa.cpus}
-    yield AgentFact(f"NUMA of {nic.gpu}", near, READ, source, why=numa.why)
+    told = numa.numa_node is not None or numa.cpus
+    yield AgentFact(f"NUMA of {nic.gpu}", near if told else None, READ, source, why=numa.why)
 
 
 def _text_of(page: Page) -> str:
@@ -411,12 +415,29 @@ def asked_for(name: str, arguments: dict[str, Any]) -> tuple[AgentTool, ToolRequ
         raise Exit(f"{name}: {error}", USAGE) from error
 
 
+def _unknown_is_open(fact: AgentFact) -> AgentFact:
+    return fact if fact.value is not None else msgspec.structs.replace(fact, kind=OPEN)
+
+
+def _error_text(error: GputopError, *, redact: bool) -> str:
+    """An error without lines of a file: a tool would show any file that its user may read."""
+    text = str(error).replace(getattr(error.__cause__, "quoted", ""), "")
+    if redact:
+        from gputop.checking.redacting import hidden
+
+        text = hidden({"error": text}, None)["error"]
+    return text
+
+
 def answer_text(name: str, arguments: dict[str, Any], *, redact: bool = False) -> str:
     """What a tool answers, as JSON of bounded size. Raises GputopError."""
     tool, request = asked_for(name, arguments)
-    heard = tool.call(request)
+    try:
+        heard = tool.call(request)
+        facts = tuple(map(_unknown_is_open, heard.facts))
+    except GputopError as error:
+        raise Exit(_error_text(error, redact=redact), error.exit_code) from error
     node = () if heard.node is None else tuple(heard.node.source)
-    facts = tuple(heard.facts)
     if not facts:
         raise Exit("nothing is known about that", CANNOT_TELL)
     answer = AgentAnswer(tool=name, node=node, facts=facts, assumptions=heard.assumptions)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gputop.answers.question import Answer
 from gputop.topology.explain.nics import gpu_nics
+from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.model.severity import Word
 from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaKind
 from gputop.topology.node import Node
@@ -51,7 +52,10 @@ def environment_answer(node: Node, library: EnvironmentFor) -> EnvironmentAnswer
             variables[_INTERFACE[library]] = f"{_EXACT.get(library, '')}{name}"
     if library is EnvironmentFor.NCCL:
         why.append(OWN_NICS)
-    if library in (EnvironmentFor.UCX, EnvironmentFor.NVSHMEM):
+    vendors = {vendor_of(gpu) for gpu in node.machine.gpus}
+    if library is EnvironmentFor.NVSHMEM and vendors == {AMD}:
+        why.append("NVSHMEM runs on NVIDIA GPUs alone")
+    elif library in (EnvironmentFor.UCX, EnvironmentFor.NVSHMEM):
         ports, why = _ports(node)
         if library is EnvironmentFor.UCX:
             of_gpu = {gpu: {"UCX_NET_DEVICES": port} for gpu, port in ports.items()}

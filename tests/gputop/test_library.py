@@ -172,17 +172,31 @@ def test_unknown_stays_unknown() -> None:
     assert node.check().exit_code == CANNOT_TELL
 
 
+def test_nvshmem_has_no_variables_on_amd() -> None:
+    answer = gputop.demo("mi300x-8").env_for("nvshmem")
+    assert answer.variables == {}
+    assert answer.why == ("NVSHMEM runs on NVIDIA GPUs alone",)
+
+
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
         (lambda: gputop.load("no/such/file"), USAGE),
         (lambda: gputop.load("{}"), CANNOT_TELL),
+        (lambda: gputop.load(""), USAGE),
         (lambda: gputop.demo("no-such-demo"), USAGE),
         (lambda: gputop.demo(DEMO).gpu(99), USAGE),
+        (lambda: gputop.demo(DEMO).gpu("0,1"), USAGE),
+        (lambda: gputop.demo(DEMO).nic_of("0-3"), USAGE),
+        (lambda: gputop.demo(DEMO).p2p("0,1", 2), USAGE),
         (lambda: gputop.demo(DEMO).p2p(1, 1), USAGE),
         (lambda: gputop.demo(DEMO).p2p(1, "nvml:1"), USAGE),
         (lambda: gputop.demo(DEMO).explain("AllReduce"), USAGE),
         (lambda: gputop.demo(DEMO).explain("Gather", 8), USAGE),
+        (lambda: gputop.demo(DEMO).explain("AllReduce", 0), USAGE),
+        (lambda: gputop.demo(DEMO).explain(nodes=0), USAGE),
+        (lambda: gputop.demo(DEMO).explain(nodes=2000), USAGE),
+        (lambda: gputop.demo(DEMO).explain(env={"A=B": "1"}), USAGE),
         (lambda: gputop.demo(DEMO).env_for("mpi"), USAGE),
         (lambda: gputop.load(SNAPSHOT).check(measure=True), USAGE),
         (lambda: gputop.read_text("nothing of a library"), CANNOT_TELL),

@@ -221,6 +221,7 @@ def test_the_command_prints_one_and_lists_all() -> None:
     listed = gputop_here("schema").stdout.splitlines()
     assert [line.split()[1] for line in listed] == list(schemas.documents())
     assert json.loads(gputop_here("schema", "check").stdout)["$id"] == "gputop.check/1"
+    assert schemas.tag_of("gputop.check/1") == "gputop.check/1"
     wrong = gputop_here("schema", "chekc")
     assert wrong.returncode == USAGE
     assert "check" in wrong.stderr

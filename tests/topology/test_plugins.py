@@ -87,6 +87,19 @@ def test_each_that_cannot_be_used_is_one_sentence_and_nothing_else_is_lost(
     assert len(said) == 6, "nothing is said twice"
 
 
+def test_where_no_thread_can_be_started_nothing_else_is_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    rule_plugin(tmp_path / "site", "fine")
+    use(monkeypatch, tmp_path / "site")
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert "gpu-lost" in [rule.id for rule in load()]
+    assert [why.partition(" within")[0] for why in told().values()] == ["not imported"]
+
+
 def test_of_two_of_a_name_the_first_stays_and_ours_always_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -97,11 +97,14 @@ UNREAD = (
 
 
 class LoadError(GputopError, ValueError):
-    """Nothing usable; a text of one line. `unreadable`: the path itself could not be opened."""
+    """Nothing usable; a text of one line. `unreadable`: the path itself could not be opened.
 
-    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+    `quoted`: what of the text stands word by word in the file.
+    """
+
+    def __init__(self, text: str, *, unreadable: bool = False, quoted: str = "") -> None:
         super().__init__(text)
-        self.unreadable = unreadable
+        self.unreadable, self.quoted = unreadable, quoted
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
@@ -199,7 +202,8 @@ def _read_path(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[t
         except LoadError as error:
             if named:
                 raise
-            skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
+            why = str(error).removeprefix(f"{file}: ").replace(error.quoted, "")
+            skipped.append((file.name, why))
     return found, skipped
 
 
@@ -299,7 +303,9 @@ def _understood(
     for sign, what in UNREAD:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")
-    raise LoadError(f"{path}: not a format that gputop knows{_quoted(data)}")
+    said = _quoted(data)
+    why = f"{path}: not a format that gputop knows{said}"
+    raise LoadError(f"{why}; {HELPS}" if said else why, quoted=said)
 
 
 def _says(part: PartialNode) -> bool:
@@ -356,13 +362,13 @@ def _in_log(
 
 
 def _quoted(data: bytes) -> str:
-    """The first lines of a text that nobody understood, with their numbers, and what would help."""
+    """The first lines of a text that nobody understood, with their numbers."""
     if b"\0" in data[:HEAD_BYTES]:
         return ""
     lines = plain(data[:HEAD_BYTES]).split("\n")
     first = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()][:2]
     said = "; ".join(f"line {number}: {line[:60]}" for number, line in first)
-    return f" ({said}); {HELPS}" if said else f"; {HELPS}"
+    return f" ({said})" if said else ""
 
 
 def _as_utf8(data: bytes) -> bytes:

@@ -142,7 +142,10 @@ def test_two_snapshots_are_compared(tmp_path: Path) -> None:
         ("check", {"text": "{}", "measure": True}, ""),
         ("explain", {"demo": "hgx-h100-8", "collective": "AllReduce"}, "size_bytes"),
         ("topology", {"demo": "hgx-h100-8", "peer": "1"}, "peer needs gpu"),
+        ("topology", {"demo": "hgx-h100-8", "gpu": "0-3"}, "names 4 GPUs"),
+        ("topology", {"demo": "hgx-h100-8", "gpu": "0,1", "peer": "2"}, "names 2 GPUs"),
         ("what_if", {"demo": "hgx-h100-8"}, "name a variable"),
+        ("what_if", {"demo": "hgx-h100-8", "set": {"A=B": "1"}}, "matching regex"),
         ("figures", {"product": "a toaster"}, "nothing is known of"),
         ("read_text", {"text": "hello"}, "goes to node, topology or check"),
     ],
@@ -154,6 +157,42 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(
         answer_text(name, arguments)
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_no_tool_shows_the_lines_of_any_file(
+    redact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUTOP_REDACT_KEY", "a secret")
+    (tmp_path / "token").write_text("a-token-of-somebody\n")
+    saved(demo_node("hgx-h100-8").snapshot, tmp_path / "node.json")
+    token = str(tmp_path / "token")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("node", {"file": token}),
+        ("compare", {"before": token, "after": token}),
+        ("check", {"demo": "hgx-h100-8", "expect": token}),
+    ]
+    for name, arguments in calls:
+        with pytest.raises(GputopError, match="not a format") as caught:
+            answer_text(name, arguments, redact=redact)
+        assert "a-token" not in str(caught.value)
+        assert (token in str(caught.value)) is not redact
+    text = answer_text("node", {"file": str(tmp_path)}, redact=redact)
+    assert "passed over: not a format" in text
+    assert "a-token" not in text
+
+
+def test_what_is_not_known_is_open() -> None:
+    text = "\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tSYS\t X \n"
+    facts = [
+        fact
+        for arguments in ({}, {"gpu": "0"}, {"gpu": "0", "peer": "1"})
+        for fact in told("topology", text=text, **arguments)["facts"]
+    ]
+    facts += told("node", text=text)["facts"]
+    unknown = [fact for fact in facts if fact["value"] is None]
+    assert {fact["kind"] for fact in unknown} == {"open"}
+    assert {"NICs", "NUMA of topo:GPU0", "NIC of topo:GPU0"} <= {fact["what"] for fact in unknown}
 
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:

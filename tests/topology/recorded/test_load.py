@@ -64,10 +64,12 @@ def test_what_is_not_known_is_named(tmp_path: Path) -> None:
     assert loaded.snapshot.source == ("nvml.json",)
     reasons = dict(loaded.skipped)
     known, _, helps = reasons["notes.txt"].partition("; ")
-    assert known == "not a format that gputop knows (line 1: call Bob about GPU 3)"
+    assert known == "not a format that gputop knows"  # the same of all such files of a folder
     assert helps.startswith("what helps: nvidia-smi topo -m")
     assert "graph XML" in reasons["topo.xml"]
     assert "not JSON" in reasons["broken.json"]
+    with pytest.raises(LoadError, match=r"knows \(line 1: call Bob about GPU 3\); what helps"):
+        load([str(tmp_path / "notes.txt")])
 
 
 def test_a_snapshot_comes_back_as_it_was(tmp_path: Path) -> None:
