@@ -433,6 +433,10 @@ def carry_out(asked: CheckRequest) -> int:
         from gputop.checking.file import origin, target
 
         target(asked.output, origin())  # a wrong pattern is said before anything is measured
+    if asked.html is not None or asked.markdown is not None:
+        from gputop.answers.check_report import refuse_places
+
+        refuse_places(asked)
     if asked.deadline is None:
         return _work(asked, decided, None, None)
     from gputop.checking.deadline import ends_of, supervised

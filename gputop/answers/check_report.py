@@ -6,6 +6,8 @@ snapshot: whoever is sent the snapshot too can see that it is the one that was j
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -15,7 +17,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.answers.check import CheckAnswer, CheckRequest, SilencedFinding, page
-from gputop.exits import Exit
+from gputop.exits import USAGE, Exit
 from gputop.printing.html import html_page
 from gputop.printing.ticket import report
 from gputop.terminal.clean import clean
@@ -119,6 +121,16 @@ def fitting(write: Callable[..., str], told: CheckReport, longest: int) -> bytes
     while len(data := write(told, most, picture=picture).encode()) > longest and most:
         most, picture = (most // 2, False) if not picture else (most, False)
     return data
+
+
+def refuse_places(asked: CheckRequest) -> None:
+    """Say before anything is measured where no report can be written. Raises Exit."""
+    if asked.html is not None and asked.html == asked.markdown:
+        raise Exit("--html and --markdown name the same file", USAGE)
+    for flag, path in (("--html", asked.html), ("--markdown", asked.markdown)):
+        if path is not None and not os.path.isdir(os.path.dirname(path) or "."):
+            why = os.strerror(errno.ENOENT)
+            raise Exit(f"{flag} {clean(path, 200)}: {why}", USAGE)
 
 
 def write_reports(found: CheckAnswer, asked: CheckRequest, redactor: Redactor | None) -> None:

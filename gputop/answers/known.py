@@ -88,6 +88,8 @@ _SILENT = ("name_patterns", "realistic", "realistic_fraction", "unconfirmed", "s
 _LINKS = ("pcie", "nvlink", "nvswitch", "xgmi", "socket", "infiniband", "efa")
 """Groups of links.toml; in those before "socket" a number follows: "nvlink4", "pcie5"."""
 _NOTES = ("notes", "checks", "nccl_constants")
+_FAMILY = re.compile("^(?:nvidia|amd(?!smi))?(?:tesla|geforce|instinct)?(?=.)")
+"""Words before the name of a model that do not tell it apart."""
 
 
 def known(name: str) -> tuple[Known, ...]:
@@ -127,7 +129,7 @@ def every_known_name() -> tuple[str, ...]:
 
 def plain_name(name: str) -> str:
     """A name without what people write in different ways."""
-    return re.sub(r"[\s_\-]+", "", name.lower()).removeprefix("nvidia").removeprefix("amdinstinct")
+    return _FAMILY.sub("", re.sub(r"[\s_\-]+", "", name.lower()))
 
 
 @cache

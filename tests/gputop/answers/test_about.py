@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from gputop.answers.known import known
 from tests.support.command import gputop
 
 
@@ -20,6 +23,20 @@ def test_several_names_stand_side_by_side() -> None:
     done = gputop("about", "H100-SXM", "H200-SXM")
     (line,) = (line for line in done.stdout.splitlines() if "power limit" in line)
     assert line.split() == ["power", "limit", "700", "W", "700", "W"]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("AMD MI300X", "MI300X"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("GeForce RTX 4090", "RTX-4090"),
+        ("Tesla V100-PCIe", "V100-PCIe"),
+        ("AMDSMI_STATUS_BUSY", "AMDSMI_STATUS_BUSY"),
+    ],
+)
+def test_the_words_before_a_model_may_be_said(said: str, name: str) -> None:
+    assert [one.name for one in known(said)] == [name]
 
 
 def test_json_is_one_document() -> None:

@@ -99,6 +99,20 @@ def test_redact_hides_names_in_reports_and_prints_none(
     assert told_alone.out.count("\n") == 1
 
 
+def test_a_wrong_place_is_said_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*given: object) -> int:
+        raise AssertionError("it was measured first")
+
+    monkeypatch.setattr("gputop.answers.check._work", work)
+    same = str(tmp_path / "same")
+    for places in (("--html", f"{tmp_path}/none/a"), ("--html", same, "--markdown", same)):
+        done = checked(capsys, "--demo", "hgx-h100-8", *places)
+        assert done.code == 64
+        assert "--html" in done.err
+
+
 @pytest.mark.parametrize("option", ["--html", "--markdown"])
 def test_a_link_is_refused_and_so_is_a_folder(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
