@@ -87,6 +87,17 @@ def test_each_that_cannot_be_used_is_one_sentence_and_nothing_else_is_lost(
     assert len(said) == 6, "nothing is said twice"
 
 
+def test_an_endless_row_of_rules_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    group = {"rules": {"endless": "made_endless:RULES"}}
+    body = "import itertools\nRULES = itertools.count()"
+    distribution(tmp_path / "site", "endless", group, {"made_endless": body})
+    use(monkeypatch, tmp_path / "site")
+    assert "gpu-lost" in [rule.id for rule in load()]
+    assert told() == {"endless": "more than 1000 at once"}
+
+
 def test_where_no_thread_can_be_started_nothing_else_is_lost(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -132,6 +143,7 @@ def test_of_two_of_a_name_the_first_stays_and_ours_always_does(
         ("return [1, 2]", "something else than findings"),
         ("import time; time.sleep(20)", "no answer within 0.1 s"),
         ("return 7", "TypeError"),
+        ("import itertools; return itertools.count()", "more than 1000 at once"),
     ],
 )
 def test_a_rule_that_fails_when_it_is_asked_fails_alone(

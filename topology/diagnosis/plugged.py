@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -16,6 +17,9 @@ from .rule import Found, NotRead, Rule, RuleEnds
 if TYPE_CHECKING:
     from .case import Case
 
+MOST = 1000
+"""Rules of one entry point, and findings of one rule."""
+T = TypeVar("T")
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -24,7 +28,7 @@ def plugged(own: Collection[str]) -> tuple[Rule, ...]:
     taken = set(own)
 
     def accept(plugin: Plugin, thing: Any) -> Iterator[Rule]:
-        for rule in (thing,) if isinstance(thing, Rule) else tuple(thing):
+        for rule in (thing,) if isinstance(thing, Rule) else PLUGINS.asked(lambda: _several(thing)):
             if not isinstance(rule, Rule):
                 raise PluginRefused(f"a {type(rule).__name__} is no rule")
             _check(rule)
@@ -35,6 +39,14 @@ def plugged(own: Collection[str]) -> tuple[Rule, ...]:
             yield msgspec.structs.replace(rule, check=_Guarded(plugin, rule))
 
     return PLUGINS.of(PluginGroup.RULES, accept)
+
+
+def _several(things: Iterable[T]) -> tuple[T, ...]:
+    """All of them; an endless row would take the memory of the machine."""
+    found = tuple(islice(things, MOST + 1))
+    if len(found) > MOST:
+        raise PluginRefused(f"more than {MOST} at once")
+    return found
 
 
 def origin_of(rule: Rule) -> str:
@@ -80,7 +92,7 @@ class _Guarded:
         found = self._rule.check(case)
         if found is None:
             return None
-        several: Iterable[Finding] = (found,) if isinstance(found, Finding) else tuple(found)
+        several: tuple[Finding, ...] = (found,) if isinstance(found, Finding) else _several(found)
         for finding in several:
             if not isinstance(finding, Finding) or finding.id != self._rule.id:
                 raise PluginRefused(f"the rule {self._rule.id} gave something else than findings")
