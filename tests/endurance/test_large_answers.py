@@ -70,7 +70,7 @@ def blanks() -> str:
 
 
 @pytest.mark.parametrize(
-    "made", share([many_functions, many_ranks, functions_of_their_own, blanks], 2)
+    "made", share([many_functions, many_ranks, functions_of_their_own, blanks], 4)
 )
 def test_a_large_answer_takes_no_minute(made: Callable[[], str], tmp_path: Path) -> None:
     path = tmp_path / "ras.txt"

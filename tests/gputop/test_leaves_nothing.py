@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.grid import share
 from tests.support.places import ROOT
 
 WATCHED = """
@@ -25,7 +26,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("command", ["topo", "snapshot", "check --quick", "flags"])
+@pytest.mark.parametrize("command", share(["topo", "snapshot", "check --quick", "flags"], 2))
 def test_reading_this_machine_makes_no_file(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-B", "-c", WATCHED, *command.split()],

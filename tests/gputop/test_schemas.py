@@ -84,7 +84,7 @@ def test_the_json_of_a_demo_is_as_its_schema_says(demo: str, command: tuple[str,
     assert_valid(gputop_here(*command, "--json", "--demo", demo).stdout)
 
 
-@pytest.mark.parametrize("command", OF_NO_NODE, ids=" ".join)
+@pytest.mark.parametrize("command", share([(one,) for one in OF_NO_NODE], 3))
 def test_so_is_what_is_about_no_node(command: tuple[str, ...]) -> None:
     assert_valid(gputop_here(*command, "--json").stdout)
 

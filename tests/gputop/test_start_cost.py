@@ -40,7 +40,7 @@ print(json.dumps([code, sorted(set({heavy}) & set(sys.modules))]), file=sys.stde
             "explain --demo mi300x-8",
             "flags NCCL_ALGO --demo hgx-h100-8",
         ],
-        2,
+        3,
     ),
 )
 def test_a_plain_command_loads_no_heavy_library(command: str) -> None:

@@ -27,6 +27,7 @@ def test_a_change_is_noticed_by_what_fails(code: int, said: str, by: str) -> Non
     assert noticed_by(code, said) == by
 
 
+@pytest.mark.grid
 def test_what_is_listed_as_the_same_is_a_change_that_can_be_made() -> None:
     members = enums(ROOT)
     made = {

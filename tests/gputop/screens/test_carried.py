@@ -18,6 +18,7 @@ from gputop.terminal.preferences import Preferences
 from gputop.widgets.bars import Bar
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import text_of
+from tests.grid import share
 from tests.support.app import app_of, demo_report, give, picture, press, rounds, text
 
 
@@ -152,12 +153,15 @@ def test_without_a_place_to_write_nothing_fails(
 
 @pytest.mark.parametrize(
     ("words", "screen", "selected"),
-    [
-        ("gpu3", "node", "GPU3"),
-        ("mlx5_2", "map", "mlx5_2"),
-        ("0-5", "pairs", "GPU0 → GPU5"),
-        ("nvls_enable", "flags", "›NCCL_NVLS_ENABLE"),
-    ],
+    share(
+        [
+            ("gpu3", "node", "GPU3"),
+            ("mlx5_2", "map", "mlx5_2"),
+            ("0-5", "pairs", "GPU0 → GPU5"),
+            ("nvls_enable", "flags", "›NCCL_NVLS_ENABLE"),
+        ],
+        2,
+    ),
 )
 async def test_a_search_goes_there_with_it_selected(words: str, screen: str, selected: str) -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:

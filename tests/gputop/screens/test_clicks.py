@@ -72,7 +72,7 @@ async def test_a_heading_sorts_the_list_and_reverses_it(
             assert "rank↓" in text(pilot, name)
 
 
-@pytest.mark.parametrize("tab", "1235")
+@pytest.mark.parametrize("tab", share("1235", 2))
 async def test_the_headings_of_a_fleet_sort(tab: str, tmp_path: Path) -> None:
     nodes(tmp_path)
     watch = FleetWatch(str(tmp_path))

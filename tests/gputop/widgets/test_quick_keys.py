@@ -13,6 +13,7 @@ from textual.widgets import Input, OptionList
 from gputop.app import GpuTop
 from gputop.messages import ReportReady
 from gputop.widgets.panels import ChoicePanel, HelpPanel
+from tests.grid import share
 from tests.support.app import demo_report, press, settle
 
 
@@ -53,7 +54,9 @@ async def test_a_closed_panel_closes_nothing_else() -> None:
     assert given == []
 
 
-@pytest.mark.parametrize("opener", ["slash", "question_mark", "ampersand", "f", "t", "w", "ctrl+p"])
+@pytest.mark.parametrize(
+    "opener", share(["slash", "question_mark", "ampersand", "f", "t", "w", "ctrl+p"], 2)
+)
 async def test_ctrl_c_closes_what_is_open_and_then_the_app(opener: str) -> None:
     app = GpuTop()
     async with app.run_test(size=(100, 30)) as pilot:

@@ -118,9 +118,14 @@ def test_a_gpu_that_wants_a_reset_is_broken_and_named(bare: bool) -> None:
     assert finding.fix[0].command == "nvidia-smi --gpu-reset -i 1"
 
 
-@pytest.mark.parametrize("bare", [False, True])
-@pytest.mark.parametrize("gone", [(3,), (0, 5), tuple(range(8))])
-@pytest.mark.parametrize("function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGet*"])
+@pytest.mark.parametrize(
+    ("function", "gone", "bare"),
+    turns(
+        ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGet*"],
+        [(3,), (0, 5), tuple(range(8))],
+        [False, True],
+    ),
+)
 def test_every_lost_gpu_is_named(function: str, gone: tuple[int, ...], bare: bool) -> None:
     but = () if "Handle" in function else OPEN[:2]
     fault = Fault(function=function, but=but, code=CODES["gpu is lost"], gpus=gone)

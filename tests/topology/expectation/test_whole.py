@@ -15,6 +15,7 @@ from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.patterns import QUANTITIES, patterns
 from gputop.topology.hardware.specs import GOOD, LOOK
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from tests.grid import share
 from tests.support.expectation_made import (
     CUBE,
     GIB,
@@ -84,20 +85,20 @@ def said_of(judge: Judge, item: Measurement) -> str:
     if expected.band is None:
         return said
     words = []
-    for share in SHARES:
-        value = share * expected.band.healthy
+    for part in SHARES:
+        value = part * expected.band.healthy
         if expected.band.falling:
-            value = expected.band.healthy / (share or 0.1)
+            value = expected.band.healthy / (part or 0.1)
         one = msgspec.structs.replace(item, value=value)
         (judged,) = judge.judge([one])
         words.append(f"{judged.verdict.value[:2]}{'!' * judged.explained}")
-        if share in (0.3, 1.4):
+        if part in (0.3, 1.4):
             numbers = four_numbers(judge.node.snapshot, one, judge)
             said += f"\n  {judged.cause}; {judged.note}; {numbers.line if numbers else ''}"
     return f"{said}\n  {' '.join(words)}"
 
 
-@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("name", share(NODES, 2))
 def test_every_kind_of_figure(name: str, snapshot: SnapshotAssertion) -> None:
     judge = Judge(NODES[name]())
     alike: dict[str, list[str]] = {}

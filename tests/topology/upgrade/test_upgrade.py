@@ -104,7 +104,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "before", "after", "hosts"), share(CASES, 2))
+@pytest.mark.parametrize(("name", "before", "after", "hosts"), share(CASES, 4))
 def test_what_is_told_is_what_differs(name: str, before: str, after: str, hosts: int) -> None:
     found = upgraded(name, before, after, hosts)
     check_complete(found)

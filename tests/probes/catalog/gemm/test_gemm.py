@@ -257,6 +257,7 @@ def last(said: list[Message]) -> list[MeasuredValue]:
     return list({(m.src, m.variant): m for m in figures}.values())
 
 
+@pytest.mark.grid
 def test_the_self_test_answers_with_typed_figures() -> None:
     said: list[Message] = []
     params = {"device": "cpu", "count": 2, "level": "normal"}

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from gputop.probes.protocol.messages import Message, Progress
+from tests.grid import share
 from tests.support.nccl.rank_runs import (
     GONE_SECONDS,
     MARK,
@@ -121,7 +122,7 @@ KINDS_OF_STEP = {
 """Ranks, the step, and what makes them stop there; the real library has a second of work left."""
 
 
-@pytest.mark.parametrize("kind", KINDS_OF_STEP)
+@pytest.mark.parametrize("kind", share(KINDS_OF_STEP, 2))
 def test_kill_9_of_the_worker_at_every_kind_of_step(kind: str) -> None:
     ranks, place, changes = KINDS_OF_STEP[kind]
     killed: list[int] = []

@@ -60,6 +60,7 @@ def test_flop_of_a_token_by_hand() -> None:
     assert twice.step_flop == 8192 * 5_637_341_184
 
 
+@pytest.mark.grid
 def test_every_product_that_is_counted_is_computed() -> None:
     counter = flop_counter.FlopCounterMode(display=False)
     model, states = made(), states_of()

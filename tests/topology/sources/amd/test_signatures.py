@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.sources.amd import amdsmi, amdsmi_readings, library, words
+from tests.grid import share
 from tests.support.amdsmi import fake, signatures, wheels
 from tests.support.places import ROOT
 
@@ -136,7 +137,7 @@ def test_the_kept_signatures_are_those_of_the_wheel(
     assert signatures.dump(signatures.of_wheel(amdsmi_wheel(version))) == kept
 
 
-@pytest.mark.parametrize("version", wheels.versions())
+@pytest.mark.parametrize("version", share(wheels.versions(), 2))
 def test_each_minor_version_takes_every_question_that_it_knows(
     version: str, amdsmi_wheel: Callable[[str], Path]
 ) -> None:
