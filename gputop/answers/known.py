@@ -75,6 +75,14 @@ WORDS = {
     "ports_gbit": "rate of its port",
     "nic_gbit": "rate of a NIC",
     "gbps": "one way",
+    "line_gbps": "one way after line coding",
+    "lane_gbps": "each lane, one way",
+    "gt_s": "GT/s of a lane",
+    "gt_s_per_lane": "GT/s of a lane",
+    "link_gbps": "each link, one way",
+    "total_gbps": "all links, one way",
+    "marketing_bidir_gbps": "both ways added, as advertised",
+    "memory_reported_mib": "MiB of memory that the driver reports",
 }
 """Keys of the tables that say too little by themselves -> words."""
 _UNITS = (
@@ -87,6 +95,8 @@ _CAPITALS = {"gpus": "GPUs", "nics": "NICs", "pcie": "PCIe"} | {
 _SILENT = ("name_patterns", "realistic", "realistic_fraction", "unconfirmed", "source", "family")
 _LINKS = ("pcie", "nvlink", "nvswitch", "xgmi", "socket", "infiniband", "efa")
 """Groups of links.toml; in those before "socket" a number follows: "nvlink4", "pcie5"."""
+_PUBLISHED = "_published"
+"""Ending of the key of several values, where sources say different ones."""
 _NOTES = ("notes", "checks", "nccl_constants")
 _FAMILY = re.compile("^(?:nvidia|amd(?!smi))?(?:tesla|geforce|instinct)?(?=.)")
 """Words before the name of a model that do not tell it apart."""
@@ -244,6 +254,16 @@ def _facts(row: Mapping[str, Any], unsure: tuple[str, ...]) -> Iterator[KnownFac
             yield KnownFact(what=_words(key), value=value, unit=_unit(key), confirmed=sure)
         elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
             yield KnownFact(what=_words(key), value=", ".join(value), confirmed=sure)
+        elif isinstance(value, dict) and all(isinstance(one, float) for one in value.values()):
+            for name, one in value.items():
+                yield KnownFact(
+                    what=f"{name}, {_words(key)}", value=one, unit=_unit(key), confirmed=sure
+                )
+        elif key.endswith(_PUBLISHED) and isinstance(value, list):
+            bare, rates = key.removesuffix(_PUBLISHED), ", ".join(f"{one:g}" for one in value)
+            if unit := _unit(bare):
+                what = f"{_words(bare)}, by different sources"
+                yield KnownFact(what=what, value=rates, unit=unit, confirmed=sure)
 
 
 def _words(key: str) -> str:

@@ -53,3 +53,12 @@ def test_the_models_of_a_node_are_told_once() -> None:
     (one,) = healthy(demo_node("hgx-h100-8").snapshot.machine)
     assert one.name == "H100-SXM"
     assert one.figures
+
+
+def test_rates_by_width_and_values_that_differ_are_told() -> None:
+    (link,) = known("pciegen5")
+    facts = {fact.what: (fact.value, fact.unit) for fact in link.facts}
+    assert facts["x16, one way after line coding"] == (63.015, "GB/s")
+    (gpu,) = known("B200")
+    facts = {fact.what: (fact.value, fact.unit) for fact in gpu.facts}
+    assert facts["memory bandwidth, by different sources"] == ("7670, 7700, 7750, 8000", "GB/s")
