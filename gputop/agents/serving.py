@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import traceback
 from functools import partial
 from typing import Any
 
@@ -51,6 +52,17 @@ def _flat(schema: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "description"}
 
 
+def answered(name: str, arguments: dict[str, Any], *, redact: bool) -> types.CallToolResult:
+    """The answer of a tool, or why there is none."""
+    try:
+        return _said(answer_text(name, arguments, redact=redact))
+    except GputopError as error:
+        return _said(str(error), failed=True)
+    except Exception as error:  # noqa: BLE001 - a call's border; its text may hold names
+        traceback.print_exception(error)
+        return _said(f"{name}: a fault of gputop ({type(error).__name__})", failed=True)
+
+
 async def serve(*, redact: bool) -> None:
     """Answer until stdin ends."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -58,15 +70,12 @@ async def serve(*, redact: bool) -> None:
     async def call(context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
         given = dict(asked.arguments or {})
         seconds = MEASURING_SECONDS if given.get("measure") is True else SECONDS
-        work = partial(answer_text, asked.name, given, redact=redact)
+        work = partial(answered, asked.name, given, redact=redact)
         try:
             with anyio.fail_after(seconds):
-                text = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
         except TimeoutError:
             return _said(f"{asked.name}: no answer within {seconds:.0f} s", failed=True)
-        except GputopError as error:
-            return _said(str(error), failed=True)
-        return _said(text)
 
     async def tools(context: Any, asked: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed())

@@ -99,6 +99,22 @@ def test_a_server_that_is_killed_in_the_middle_leaves_no_child() -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
+def test_a_fault_of_ours_is_a_sentence_without_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gputop.agents import serving
+
+    def fails(*given: object, **named: object) -> str:
+        raise ValueError("secret-17")
+
+    monkeypatch.setattr(serving, "answer_text", fails)
+    result = serving.answered("node", {}, redact=True)
+    (content,) = result.content
+    assert result.is_error
+    assert getattr(content, "text", "") == "node: a fault of gputop (ValueError)"
+    assert "secret-17" in capsys.readouterr().err
+
+
 def test_without_the_package_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
