@@ -308,10 +308,15 @@ def _by_cause(fleet: Fleet, findings: Sequence[FleetFinding]) -> Iterator[Block]
 
 
 def _joined(hosts: Sequence[str], compared: Sequence[FleetFinding]) -> str:
-    parts = [item.title.partition(" where ")[0].rstrip(",") for item in compared]
     ids = ", ".join(dict.fromkeys(item.id for item in compared))
-    head = f"{_listed(hosts)}: other than equal nodes in {plural(len(parts), 'comparison')}"
-    return f"{head}: {first(parts, _MOST_PARTS, '; ')} [{ids}]"
+    head = f"{_listed(hosts)}: other than equal nodes in {plural(len(compared), 'comparison')}"
+    return f"{head}: {first([_short(one.title) for one in compared], _MOST_PARTS, '; ')} [{ids}]"
+
+
+def _short(title: str) -> str:
+    figure, _, others = title.partition(" where ")
+    median = others.partition(" is ")[2].partition(";")[0] if "median" in others else ""
+    return f"{figure.rstrip(',')} (median {median})" if median else figure.rstrip(",")
 
 
 def _said(item: FleetFinding) -> str:
