@@ -64,6 +64,12 @@ class Plugin(NamedTuple):
         return f"{self.group} plugin {self.name} of {self.distribution} {self.version}"
 
 
+class DamagedRecord(NamedTuple):
+    """Entry points that cannot be read, in place of one of them."""
+
+    why: str
+
+
 class PluginRefused(GputopError):  # noqa: N818 - an answer, no error of ours
     """What a plugin adds cannot be used; the text says why."""
 
@@ -78,7 +84,7 @@ class Plugins:
         self.held = False
         """Whether nothing is looked up yet."""
         self._asking: int | None = None
-        self._found: list[tuple[Plugin, EntryPoint]] | None = None
+        self._found: list[tuple[Plugin, EntryPoint | DamagedRecord]] | None = None
         self._accepted: dict[PluginGroup, tuple[Any, ...]] = {}
         self._troubles: dict[Plugin, str] = {}
         self._hears: Callable[[str], object] | None = None
@@ -161,7 +167,7 @@ class Plugins:
         return made
 
     def _loaded(self, group: PluginGroup) -> Iterator[tuple[Plugin, Any]]:
-        mine: list[tuple[Plugin, EntryPoint]] = []
+        mine: list[tuple[Plugin, EntryPoint | DamagedRecord]] = []
         for plugin, entry in self._entries():
             if plugin.group is not group:
                 continue
@@ -179,7 +185,7 @@ class Plugins:
             else:
                 yield plugin, answer[0]
 
-    def _entries(self) -> list[tuple[Plugin, EntryPoint]]:
+    def _entries(self) -> list[tuple[Plugin, EntryPoint | DamagedRecord]]:
         if self._found is None:
             self._found = list(_entries_in(self._folders()))
         return self._found
@@ -239,7 +245,9 @@ def _untrusted(folder: str) -> bool:
     return not own and here in relative | {current}
 
 
-def _entries_in(folders: Iterable[str]) -> Iterator[tuple[Plugin, EntryPoint]]:
+def _entries_in(
+    folders: Iterable[str],
+) -> Iterator[tuple[Plugin, EntryPoint | DamagedRecord]]:
     """The entry points of gputop's groups. importlib.metadata is imported where one is there."""
     groups = {f"gputop.{group}": group for group in PluginGroup}
     seen = set[str]()
@@ -251,15 +259,27 @@ def _entries_in(folders: Iterable[str]) -> Iterator[tuple[Plugin, EntryPoint]]:
                 found = Distribution.at(info)
                 name, version = str(found.metadata["Name"]), str(found.version)
                 entries = list(found.entry_points)
-            except Exception:  # noqa: BLE001 - a damaged one is no plugin
-                continue
+                damage = None
+            except Exception as error:  # noqa: BLE001 - what is damaged may fail in any way
+                name, _, version = info.stem.partition("-")
+                entries, damage = [], error
             if name.lower() in seen:
                 continue  # hidden by an earlier folder, as for imports
             seen.add(name.lower())
+            if damage is not None:
+                yield _damaged(info, _text(name), _text(version), damage)
             for entry in entries:
                 if entry.group in groups:
                     texts = (_text(each) for each in (entry.name, name, version))
                     yield Plugin(groups[entry.group], *texts), entry
+
+
+def _damaged(info: Path, name: str, version: str, error: Exception) -> tuple[Plugin, DamagedRecord]:
+    text = (info / "entry_points.txt").read_bytes()
+    named = (group for group in PluginGroup if f"[gputop.{group}".encode() in text)
+    group = next(named, PluginGroup.RULES)
+    why = f"its entry points cannot be read: {type(error).__name__}"
+    return Plugin(group, name, name, version), DamagedRecord(why)
 
 
 def _infos(folder: str) -> list[Path]:
@@ -279,11 +299,13 @@ def _infos(folder: str) -> list[Path]:
     return found
 
 
-def _load(entry: EntryPoint) -> Any:
+def _load(entry: EntryPoint | DamagedRecord) -> Any:
     """Import what an entry point names, unless Python would take it from an untrusted folder.
 
     Of a probe the file alone is found: it becomes a module of the package of probes.
     """
+    if isinstance(entry, DamagedRecord):
+        raise PluginRefused(entry.why)
     top = entry.module.partition(".")[0]
     if top not in sys.modules:
         spec = PathFinder.find_spec(top)

@@ -243,11 +243,28 @@ FIGURES = {name: [] for name in skus()} if load() else {}
     assert told() == {"asks": ""}
 
 
-def test_a_damaged_record_and_a_hidden_distribution_are_passed_over(tmp_path: Path) -> None:
+def test_a_damaged_record_is_named_and_a_hidden_distribution_passed_over(tmp_path: Path) -> None:
     distribution(tmp_path / "a", "one", {"themes": {"one": "json:loads"}})
     distribution(tmp_path / "b", "one", {"themes": {"one": "json:dumps"}}, version="2.0")
     damaged = tmp_path / "b" / "damaged-1.0.dist-info"
     damaged.mkdir()
     (damaged / "entry_points.txt").write_bytes(b"[gputop.rules\n\xff\xfe = \x00")
     found = Plugins(lambda: [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "none")])
-    assert [plugin.version for plugin, _ in found.listed()] == ["1.0"]
+    told: list[str] = []
+    found.hear(told.append)
+    assert [plugin.distribution for plugin, _ in found.listed()] == ["one", "damaged"]
+    for group in (PluginGroup.RULES, PluginGroup.THEMES):
+        found.try_out(group)
+    (said,) = told
+    assert "damaged 1.0: its entry points cannot be read" in said
+
+
+def test_one_bad_line_of_entry_points_is_one_warning(tmp_path: Path) -> None:
+    distribution(tmp_path, "one", {"rules": {"one": "json:loads"}})
+    record = next(tmp_path.glob("one-*.dist-info")) / "entry_points.txt"
+    record.write_text(f"{record.read_text()}\nno equals sign\n")
+    found = Plugins(lambda: [str(tmp_path)])
+    told: list[str] = []
+    found.hear(told.append)
+    found.try_out(PluginGroup.RULES)
+    assert [line.partition(" of ")[0] for line in told] == ["rules plugin one"]
