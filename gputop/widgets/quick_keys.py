@@ -38,7 +38,17 @@ class QuickKeysApp(App[T]):
         other = isinstance(event, events.Key) and event.key not in ("ctrl+c", "escape")
         if other or isinstance(event, events.MouseDown):
             self._told_to_close = None
+        if self._leaves(event):
+            self.exit()
+            return
         await super().on_event(event)
+
+    def _leaves(self, event: events.Event) -> bool:
+        """Whether it is a second Ctrl+C: a panel that goes away would take it along."""
+        told = self._told_to_close
+        if told is None or not isinstance(event, events.Key) or event.is_forwarded:
+            return False
+        return event.key == "ctrl+c" and told in (self.screen, self.focused)
 
     def on_key(self, event: events.Key) -> None:
         """Keep letters from being commands: "/P2P" would start a probe and go to another screen.

@@ -109,3 +109,19 @@ async def test_ctrl_c_closes_a_line_that_is_open_again() -> None:
             await press(pilot, "slash", "a", "ctrl+c")
             assert app.is_running
             assert app.focused is None
+
+
+async def test_a_panel_that_goes_away_takes_no_ctrl_c_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = GpuTop()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.post_message(ReportReady(demo_report("sick-h100-8")))
+        await press(pilot, "question_mark")
+        monkeypatch.setattr(HelpPanel, "dismiss", lambda _panel, _result=None: AwaitComplete())
+        await press(pilot, "ctrl+c")
+        # What is given to a screen behind its end is handled by nobody.
+        monkeypatch.setattr(HelpPanel, "_forward_event", lambda *_: None)
+        app.post_message(events.Key("ctrl+c", "\x03"))
+        await settle(pilot)
+        assert not app.is_running
