@@ -244,23 +244,13 @@ def _breaks(
         return
     seen = seen | {ref} if ref else seen
     old, new = _followed(old, old_parts), _followed(new, new_parts)
-    for key in ("type", "const"):
-        if key in new and old.get(key, new[key]) != new[key]:
-            yield f"{at}: {key} {old[key]} became {new[key]}"
-    if gone := [word for word in old.get("enum", ()) if word not in new.get("enum", (word,))]:
-        yield f"{at}: {', '.join(map(str, gone))} may not be said any more"
     for name, inner in old.get("properties", {}).items():
         if name not in new.get("properties", {}):
             yield f"{at}/{name}: is gone"
             continue
         later = new["properties"][name]
         yield from _breaks(f"{at}/{name}", inner, later, old_parts, new_parts, seen)
-    for name in old.get("required", ()):
-        if name in new.get("properties", {}) and name not in new.get("required", ()):
-            yield f"{at}/{name}: may be missing"
-    for name in new.get("required", ()):
-        if name in old.get("properties", {}) and name not in old.get("required", ()):
-            yield f"{at}/{name}: may not be missing"
+    yield from _own_breaks(at, old, new)
     for key in ("items", "additionalProperties"):
         if isinstance(old.get(key), dict) and isinstance(new.get(key), dict):
             yield from _breaks(f"{at}/*", old[key], new[key], old_parts, new_parts, seen)
@@ -270,6 +260,21 @@ def _breaks(
                 yield f"{at}: a choice is gone"
                 break
             yield from _breaks(at, inner, new[key][place], old_parts, new_parts, seen)
+
+
+def _own_breaks(at: str, old: Schema, new: Schema) -> Iterator[str]:
+    """What breaks in a schema itself, without those inside it."""
+    for key in ("type", "const"):
+        if key in new and old.get(key, new[key]) != new[key]:
+            yield f"{at}: {key} {old[key]} became {new[key]}"
+    if gone := [word for word in old.get("enum", ()) if word not in new.get("enum", (word,))]:
+        yield f"{at}: {', '.join(map(str, gone))} may not be said any more"
+    for name in old.get("required", ()):
+        if name in new.get("properties", {}) and name not in new.get("required", ()):
+            yield f"{at}/{name}: may be missing"
+    for name in new.get("required", ()):
+        if name in old.get("properties", {}) and name not in old.get("required", ()):
+            yield f"{at}/{name}: may not be missing"
 
 
 def _followed(schema: Schema, parts: Schema) -> Schema:

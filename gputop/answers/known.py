@@ -240,30 +240,34 @@ def _spelled(source: str) -> str:
 
 def _facts(row: Mapping[str, Any], unsure: tuple[str, ...]) -> Iterator[KnownFact]:
     for key, value in row.items():
-        sure = key not in unsure
         if key in _SILENT or value in ("", None):
             continue
+        sure = key not in unsure
         if key == "tflops":
             for kind, rate in value.items():
                 unit = "TOPS" if kind.startswith("int") else "TFLOP/s"
                 dense = f"{kind.replace('_', ' ').upper()}, dense"
-                yield KnownFact(
-                    what=dense, value=rate, unit=unit, confirmed=sure and kind not in unsure
-                )
-        elif isinstance(value, str | int | float) and not isinstance(value, bool):
-            yield KnownFact(what=_words(key), value=value, unit=_unit(key), confirmed=sure)
-        elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            yield KnownFact(what=_words(key), value=", ".join(value), confirmed=sure)
-        elif isinstance(value, dict) and all(isinstance(one, float) for one in value.values()):
-            for name, one in value.items():
-                yield KnownFact(
-                    what=f"{name}, {_words(key)}", value=one, unit=_unit(key), confirmed=sure
-                )
-        elif key.endswith(_PUBLISHED) and isinstance(value, list):
-            bare, rates = key.removesuffix(_PUBLISHED), ", ".join(f"{one:g}" for one in value)
-            if unit := _unit(bare):
-                what = f"{_words(bare)}, by different sources"
-                yield KnownFact(what=what, value=rates, unit=unit, confirmed=sure)
+                known = sure and kind not in unsure
+                yield KnownFact(what=dense, value=rate, unit=unit, confirmed=known)
+            continue
+        for what, told, unit in _said(key, value):
+            yield KnownFact(what=what, value=told, unit=unit, confirmed=sure)
+
+
+def _said(key: str, value: Any) -> Iterator[tuple[str, float | str, str]]:
+    """What one cell of a table says, its value and its unit."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield _words(key), value, _unit(key)
+    elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        yield _words(key), ", ".join(value), ""
+    elif isinstance(value, dict) and all(isinstance(one, float) for one in value.values()):
+        for name, one in value.items():
+            yield f"{name}, {_words(key)}", one, _unit(key)
+    elif key.endswith(_PUBLISHED) and isinstance(value, list):
+        bare = key.removesuffix(_PUBLISHED)
+        if unit := _unit(bare):
+            rates = ", ".join(f"{one:g}" for one in value)
+            yield f"{_words(bare)}, by different sources", rates, unit
 
 
 def _words(key: str) -> str:
