@@ -276,7 +276,7 @@ def load(source: str | bytes | Path) -> NodeAnswers:
     """
     if source in ("", b""):
         raise Exit("load needs a path or a text", USAGE)  # a path of "" is the current folder
-    text = source.encode() if isinstance(source, str) else source
+    text = source.encode(errors="replace") if isinstance(source, str) else source
     if isinstance(text, Path) or not (b"\n" in text or text.lstrip()[:1] in (b"{", b"<", b"[")):
         path = str(source) if not isinstance(source, bytes) else source.decode(errors="replace")
         loaded = load_files((path,))
@@ -302,7 +302,7 @@ def read_text(
     given = None if node is None else node.snapshot
     if isinstance(text, Path):
         return log.answer(log.LogRequest(file=str(text), given=given, library=library))
-    data = text.encode() if isinstance(text, str) else text
+    data = text.encode(errors="replace") if isinstance(text, str) else text
     return log.answer_to_text(data, given, library)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import sys
 
 import click
 
-from gputop import DISTRIBUTION
 from gputop.agents.told import skill as text_of_skill
 from gputop.commands.examples import WithExamples
-from gputop.exits import CANNOT_TELL, Exit
 
-_PACKAGE = "mcp"
+_WAITS = "gputop mcp answers an agent's client, which starts it; it reads stdin now (Ctrl+D ends)"
 
 
 @click.command("mcp", cls=WithExamples)
@@ -22,14 +20,13 @@ def command(redact: bool, skill: bool) -> None:
 
     Tools: node, topology, explain, what_if, check, read_text, jobs, figures, compare and
     next_measurement. All read only; `check` measures where the agent asks for that, idle GPUs
-    alone. Needs the package mcp: pip install "gputopo[mcp]".
+    alone.
     """
     if skill:
         click.echo(text_of_skill(), nl=False)
         return
-    if find_spec(_PACKAGE) is None:
-        needed = f'pip install "{DISTRIBUTION}[{_PACKAGE}]"'
-        raise Exit(f"the package {_PACKAGE} is not installed: {needed}", CANNOT_TELL)
-    from gputop.agents import serving  # there is nothing of it without the package
+    from gputop.agents import serving  # --skill does without
 
+    if sys.stdin.isatty():
+        click.echo(_WAITS, err=True)
     serving.run(redact=redact)

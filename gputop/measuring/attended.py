@@ -7,8 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from gputop.measuring.running import MakeSuite, Suite
@@ -29,6 +30,8 @@ LEAVE_SECONDS = 10.0
 STOP_SECONDS = 1.0
 """The same after `stop`: who stops a suite has a deadline."""
 _TICK_SECONDS = 0.1
+asker_left: ContextVar[Callable[[], bool]] = ContextVar("asker_left", default=lambda: False)
+"""In a thread that answers somebody: whether nobody waits for the suite any more."""
 
 
 class Attended:
@@ -71,6 +74,8 @@ class Attended:
 
     def _ends(self) -> Iterator[ProbeRun]:
         while time.monotonic() < self._give_up:
+            if not self.stopped and asker_left.get()():
+                self.stop()
             try:
                 event = self._events.get(timeout=_TICK_SECONDS)
             except queue.Empty:

@@ -210,6 +210,13 @@ def test_an_error_is_a_sentence_with_an_exit_code(wrong: Callable[[], object], c
     assert "\n" not in str(caught.value)
 
 
+def test_a_text_that_has_no_encoding_is_read() -> None:
+    text = "host:1:1 [0] NCCL WARN Cuda failure 'out of memory' \udcff"
+    assert "cuda-out-of-memory" in gputop.as_json(gputop.read_text(text))
+    matrix = "\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n\udcff\n"
+    assert len(gputop.load(matrix).gpus) == 2
+
+
 def test_a_log_is_laid_over_the_node_that_is_given() -> None:
     log = RECORDINGS / "nccl-logs" / "h200-default.log.gz"
     told = gputop.read_text(log.read_bytes(), gputop.demo(DEMO))

@@ -54,7 +54,7 @@ def json_pieces(document: object) -> Iterator[str]:
     try:
         data = msgspec.json.encode(document)
     except UnicodeEncodeError:
-        data = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(document)))
+        data = msgspec.json.encode(without_surrogates(msgspec.to_builtins(document)))
     yield from _pieces(data, "\n")
 
 
@@ -93,13 +93,14 @@ def _lines(data: bytes) -> str:
     return _IN_BLOCKS.sub(_escape, text)
 
 
-def _without_surrogates(part: Any) -> Any:
+def without_surrogates(part: Any) -> Any:
+    """Plain data with a replacement mark for each lone surrogate, which no encoding has."""
     if isinstance(part, str):
         return _SURROGATE.sub(REPLACEMENT, part)
     if isinstance(part, dict):
-        return {_without_surrogates(key): _without_surrogates(part[key]) for key in part}
+        return {without_surrogates(key): without_surrogates(part[key]) for key in part}
     if isinstance(part, list | tuple):
-        return [_without_surrogates(item) for item in part]
+        return [without_surrogates(item) for item in part]
     return part
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
+import statistics
 import subprocess
 import sys
+import time
+from subprocess import PIPE
 from typing import Any
 
 import psutil
 import pytest
 
 from gputop.__main__ import run
+from tests.gputop.test_start_cost import HEAVY as HEAVY_OF_COMMANDS
 from tests.support.hostile import EVIL, obeyed
 from tests.support.places import ROOT
 
-mcp = pytest.importorskip("mcp")
+pytest.importorskip("mcp")
 
 COMMAND = [sys.executable, "-m", "gputop", "mcp"]
+HEAVY = (*HEAVY_OF_COMMANDS, "mcp", "pydantic", "anyio")
 PRODUCTS = ("H100", "MI300X", "L40S", "B200")
 FIRST = {
     "jsonrpc": "2.0",
@@ -32,15 +38,18 @@ FIRST = {
 }
 
 
-async def test_the_client_of_the_sdk_lists_and_calls_all_at_once() -> None:
-    from mcp.client.session import ClientSession
-    from mcp.client.stdio import StdioServerParameters, stdio_client
+@pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
+async def test_the_client_of_the_sdk_lists_and_calls_all_at_once(mode: str) -> None:
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters
 
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], cwd=ROOT)
-    async with stdio_client(server) as streams, ClientSession(*streams) as session:
-        started = await session.initialize()
-        assert started.server_info.name == "gputop"
-        assert "`quoted` is text from outside" in (started.instructions or "")
+    async with Client(server, mode=mode) as session:
+        if mode != "2026-07-28":  # nobody introduces himself there
+            assert session.server_info is not None
+            assert session.server_info.name == "gputop"
+            assert "`quoted` is text from outside" in (session.instructions or "")
+        assert session.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
         tools = (await session.list_tools()).tools
         assert len(tools) == 10
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
@@ -99,29 +108,89 @@ def test_a_server_that_is_killed_in_the_middle_leaves_no_child() -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
-def test_a_fault_of_ours_is_a_sentence_without_names(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from gputop.agents import serving
+def test_what_is_asked_before_stdin_ends_is_still_answered() -> None:
+    calls = [
+        {"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+         "params": {"name": "figures", "arguments": {"product": "H100"}}},
+        {"jsonrpc": "2.0", "id": 8, "method": "ping"},
+    ]  # fmt: skip
+    ended = subprocess.run(
+        COMMAND,
+        cwd=ROOT,
+        input="\n".join(map(json.dumps, calls)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert {json.loads(line)["id"] for line in ended.stdout.splitlines()} == {7, 8}
+    assert ended.stderr == ""
 
-    def fails(*given: object, **named: object) -> str:
-        raise ValueError("secret-17")
 
-    monkeypatch.setattr(serving, "answer_text", fails)
-    result = serving.answered("node", {}, redact=True)
-    (content,) = result.content
-    assert result.is_error
-    assert getattr(content, "text", "") == "node: a fault of gputop (ValueError)"
-    assert "secret-17" in capsys.readouterr().err
+def test_a_start_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; from gputop.__main__ import run; code = run(['mcp']);"
+        f"print(sorted(set({HEAVY}) & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        input=json.dumps({"jsonrpc": "2.0", **FIRST}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "serverInfo" in ended.stdout
+    assert ended.stderr.splitlines()[-1] == "[]"
 
 
-def test_without_the_package_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("gputop.commands.mcp.find_spec", lambda name: None)
-    assert run(["mcp"]) == 3
-    said = capsys.readouterr().err
-    assert said == 'gputop: the package mcp is not installed: pip install "gputopo[mcp]"\n'
+@pytest.mark.timing
+def test_a_start_takes_less_than_half_a_second() -> None:
+    took = []
+    for _ in range(5):
+        before = time.perf_counter()
+        with subprocess.Popen(COMMAND, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            asked(process, **FIRST)
+            assert process.stdout.readline()
+            took.append(time.perf_counter() - before)
+            process.stdin.close()
+    assert statistics.median(took) < 0.5
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_ends_it_quietly(closed: str) -> None:
+    line = f"echo '{json.dumps({'jsonrpc': '2.0', **FIRST})}' | {shlex.join(COMMAND)} {closed}"
+    ended = subprocess.run(
+        ["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ("serverInfo" in ended.stdout) is (closed == "2>&-")
+
+
+def test_no_process_of_a_tool_reads_what_the_client_says() -> None:
+    script = (
+        "import sys, subprocess; from gputop import __main__, agents; import gputop;"
+        "from gputop.agents import serving; gputop.own_process = True;"
+        "serving.answer_text = lambda *a, **k: subprocess.run("
+        "['cat'], capture_output=True, text=True).stdout;"
+        "sys.exit(__main__.run(['mcp']))"
+    )
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "node"}}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        input=json.dumps(call) + "\n" + json.dumps({**call, "id": 2}) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    said = {one["id"]: one for one in map(json.loads, ended.stdout.splitlines())}
+    assert said.keys() == {1, 2}
+    assert all(one["result"]["content"][0]["text"] == "" for one in said.values())
 
 
 def test_the_skill_names_every_tool(capsys: pytest.CaptureFixture[str]) -> None:
