@@ -31,6 +31,7 @@ from gputop.checking.runs import all_rules, judged
 from gputop.exits import CANNOT_TELL, INTERRUPTED, OWN_ERROR, USAGE, Exit
 from gputop.printing.verdicts import checks_done, compared
 from gputop.terminal.output import print_document
+from gputop.terminal.writing import STDOUT
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, Lack
 from gputop.topology.expectation.reference import Reference
@@ -428,12 +429,14 @@ def carry_out(asked: CheckRequest) -> int:
         from gputop.answers.rules import RULES, RulesRequest
 
         return RULES.ask(RulesRequest(as_json=asked.as_json))
+    if asked.output == STDOUT:
+        asked = msgspec.structs.replace(asked, output=None, as_json=True)
     decided = asked.decided()
     if asked.output is not None:
         from gputop.checking.file import origin, target
 
         target(asked.output, origin())  # a wrong pattern is said before anything is measured
-    if asked.html is not None or asked.markdown is not None:
+    if asked.html is not None or asked.markdown is not None or asked.junit is not None:
         from gputop.answers.check_report import refuse_places
 
         refuse_places(asked)

@@ -21,7 +21,7 @@ from gputop.exits import USAGE, Exit
 from gputop.printing.html import html_page
 from gputop.printing.ticket import report
 from gputop.terminal.clean import clean
-from gputop.terminal.writing import code_of, write_whole
+from gputop.terminal.writing import NO_FILE, STDOUT, code_of, write_whole
 from gputop.topology.exports.written import exported
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.model.characters import json_text
@@ -127,7 +127,13 @@ def refuse_places(asked: CheckRequest) -> None:
     """Say before anything is measured where no report can be written. Raises Exit."""
     if asked.html is not None and asked.html == asked.markdown:
         raise Exit("--html and --markdown name the same file", USAGE)
-    for flag, path in (("--html", asked.html), ("--markdown", asked.markdown)):
+    for flag, path in (
+        ("--html", asked.html),
+        ("--markdown", asked.markdown),
+        ("--junit", asked.junit),
+    ):
+        if path == STDOUT:
+            raise Exit(f"{flag} {STDOUT}: {NO_FILE}", USAGE)
         if path is not None and not os.path.isdir(os.path.dirname(path) or "."):
             why = os.strerror(errno.ENOENT)
             raise Exit(f"{flag} {clean(path, 200)}: {why}", USAGE)

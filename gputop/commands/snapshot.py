@@ -11,7 +11,7 @@ from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import Exit
 from gputop.reading import read_snapshot
 from gputop.terminal.lines import print_json, warn
-from gputop.terminal.writing import code_of, write_whole
+from gputop.terminal.writing import STDOUT, code_of, write_whole
 from gputop.topology.model.characters import json_text
 from gputop.topology.model.redact import redacted
 
@@ -39,7 +39,7 @@ def command(
     if redact:
         snapshot = redacted(snapshot)
     say_problems(snapshot)
-    if output is None:
+    if output in (None, STDOUT):
         print_json(snapshot)
         return
     try:

@@ -19,6 +19,9 @@ LINK = "it is a symbolic link; name the file to which it leads"
 _DESCRIPTOR = re.compile(r"/dev/(?:(stdin|stdout|stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
 _STREAMS = ("stdin", "stdout", "stderr")
 _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+STDOUT = "-"
+"""What an option that names a file takes for stdout."""
+NO_FILE = "stdout has the answer already; name a file"
 READER_SECONDS = 10.0
 """For so long a named pipe is waited for; without a reader the kernel would wait for ever."""
 
@@ -38,8 +41,10 @@ def write_whole(
     device is written to as it is. `durable`: on the disk before this returns. Bytes are written as
     they are. A symbolic link is refused: in a folder that others may write to
     it would lead to a file of their choice. Raises OSError, and ValueError for a path with a null
-    byte.
+    byte and for "-": who takes that for stdout does not write a file.
     """
+    if str(path) == STDOUT:
+        raise ValueError(NO_FILE)
     data = text if isinstance(text, bytes) else harmless(text).encode()
     number = _descriptor(path)
     if number is not None:

@@ -17,7 +17,7 @@ from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
-from gputop.terminal.writing import code_of, write_whole
+from gputop.terminal.writing import STDOUT, code_of, write_whole
 from gputop.topology.fleet.hosts import fold, in_order
 from gputop.topology.fleet.planning.document import plan_fields
 from gputop.topology.fleet.planning.fabric import SwitchFabric
@@ -151,7 +151,7 @@ def subcommand(
     )
     planned = plan(wish, read.looks, read.last_round)
     _say_passed(read)
-    _print(planned, read, shape, output, folder)
+    _print(planned, read, shape, None if output == STDOUT else output, folder)
     context.exit(planned.verdict.exit_code)
 
 

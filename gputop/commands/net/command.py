@@ -35,6 +35,7 @@ from gputop.probes.catalog.net.plan import MOST_NODES
 from gputop.probes.runner.nccl_library import TORCH
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
+from gputop.terminal.writing import STDOUT
 from gputop.topology.fleet.hosts import expand
 from gputop.topology.fleet.section import NodeOrigin
 from gputop.topology.model.errors import GputopError
@@ -279,6 +280,8 @@ def command(
         raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
     if redact and not (output or as_json):
         raise Exit("--redact is about the JSON: add --json or -o", USAGE)
+    if output == STDOUT:
+        output, as_json = None, True
     here, names = origin(), HostNames() if redact else None
     host, path_of = here.host, _output(output, here, names)
     if launch.local != 0:
