@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from gputop.exits import Exit
+from gputop.reading import load_files
 from gputop.topology.recorded.load import HEAD_BYTES, LoadError, load
 from gputop.topology.recorded.plain_file import NotPlainError, read_plain
 from tests.support.command import gputop
@@ -92,3 +95,28 @@ def test_a_long_line_of_nothing_costs_nothing(tmp_path: Path, filler: bytes) -> 
     path.write_bytes(filler * (HEAD_BYTES // len(filler) - 1) + b"x\n")
     with pytest.raises(LoadError, match="not a format"):
         load([str(path)])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"Package: libfail\nBreaks: other (<< 2)\nDescription: reports errors\n failed, broken\n",
+        b"root:x:0:0:root:/root:/bin/bash\nerror:x:7:7:failed to start:/:/bin/false\n",
+        b"\x7fELF\0\0bind: Address already in use\0ETIMEDOUT (110): Connection timed out\n",
+        b"\xde\x12\x04\x95\0\0socket: Connection refused\nexited with exit code 1\n",
+    ],
+    ids=["packages", "users", "program", "messages"],
+)
+def test_what_only_holds_words_of_failure_is_no_node(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    for command in (["topo"], ["check", "--quick"], ["snapshot"]):
+        ended = gputop(*command, "--from", str(path))
+        assert ended.returncode == 3
+        assert ended.stdout == ""
+        assert "not a format that gputop knows" in ended.stderr
+
+
+def test_a_program_is_no_node() -> None:
+    with pytest.raises(Exit, match="not a format"):
+        load_files((sys.executable,))

@@ -16,6 +16,9 @@ from ...nccl.xml.machine import part_of_topology
 from .explain import known_signs
 from .log import symptoms
 
+_HEAD_BYTES = 64 * 1024
+"""In so many bytes a program has a null byte."""
+
 
 def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
     """What a log says of a node; None where no line of one is in the text.
@@ -27,10 +30,13 @@ def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
         log = read_log(io.BytesIO(data), name=name, signs=known_signs(), outputs=True)
     except LogUnreadable:
         return None
-    found, left = symptoms(log)
+    found, _ = symptoms(log)
     known = any(one.severity is not CANNOT_TELL for one in found)
-    # Lines in words that nobody knows count only where nothing else describes the node.
-    if not (log.library_lines or log.notes or known or (alone and (found or left))):
+    # An operation that failed for an open cause counts only where nothing else describes the node.
+    # Words of failure that name no operation make no log: many a list of packages has some. Nor
+    # does a program, which holds all of its messages.
+    words = bool(alone and found and b"\0" not in data[:_HEAD_BYTES])
+    if not (log.library_lines or log.notes or known or words):
         return None
     machine = _machine(log) if alone else PartialNode()
     told = tuple(msgspec.structs.replace(one, origin=Origin.LOG) for one in found)
