@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from gputop.answers.known import Known, KnownFact, every_known_name, known
+from gputop.answers.naming import grouped
 from gputop.answers.question import Answer, Option, Question, Request
+from gputop.answers.rule import RuleRequest
+from gputop.answers.rule import answer as rule_of
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
@@ -15,6 +18,7 @@ from gputop.topology.hardware.specs import PublishedFigure
 from gputop.topology.model.page import Block, Bullets, Column, Heading, Page, Table
 
 WIDEST = 120
+SYMPTOM = "it is a symptom in a log"
 UNCONFIRMED = "?"
 """Stands behind what no source confirms."""
 QUANTITIES = {
@@ -45,13 +49,27 @@ class AboutAnswer(Answer, frozen=True, kw_only=True, tag="gputop.about/1"):
 def answer(asked: AboutRequest) -> AboutAnswer:
     """Look the names up. Raises Exit, with what is like an unknown one."""
     found: list[Known] = []
-    for name in asked.names:
+    for name in grouped(asked.names, lambda name: bool(known(name))):
         of_name = known(name)
         if not of_name:
-            hint = did_you_mean(name.strip(), every_known_name())
-            raise Exit(f"nothing is known of {clean(name, 60)!r}{hint}", USAGE)
+            raise _unknown(name, asked.names)
         found += of_name
     return AboutAnswer(source=(), known=tuple(dict.fromkeys(found)))
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> Exit:
+    """Why there is nothing: it is a rule or a symptom, or like a name that is known."""
+    for word in dict.fromkeys((name, *names)):
+        try:
+            rule = rule_of(RuleRequest(id=word)).rule
+        except Exit as error:
+            if SYMPTOM in str(error):
+                return error
+            continue
+        return Exit(f"{rule.id} is a rule of check: see `gputop rule {rule.id}`", USAGE)
+    whole = " ".join(names)
+    hint = did_you_mean(whole, every_known_name()) or did_you_mean(name, every_known_name())
+    return Exit(f"nothing is known of {clean(name, 60)!r}{hint}", USAGE)
 
 
 def page(found: AboutAnswer) -> Page:

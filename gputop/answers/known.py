@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import msgspec
 
+from gputop.answers.naming import alike, told_apart
 from gputop.topology.diagnosis.mechanism.codes import by_name
 from gputop.topology.expectation.reference import UnknownReferenceError, every_name, named
 from gputop.topology.flags.catalogue.catalogue import catalogue
@@ -102,10 +103,10 @@ _FAMILY = re.compile("^(?:nvidia|amd(?!smi))?(?:tesla|geforce|instinct)?(?=.)")
 """Words before the name of a model that do not tell it apart."""
 
 
+@lru_cache(256)
 def known(name: str) -> tuple[Known, ...]:
     """What the name stands for; () for one that is not known. "H100" is every H100."""
-    plain = plain_name(name)
-    made = _index().get(plain)
+    made = _index().get(plain_name(name)) or _index().get(plain_name(told_apart(name)))
     if made is not None:
         return tuple(one() for one in made)
     found = sku_for(Gpu(address="", vendor="", name=" ".join(name.split())))
@@ -118,7 +119,20 @@ def known(name: str) -> tuple[Known, ...]:
     try:
         return (_of_node(named(name).name),)
     except UnknownReferenceError:
-        return ()
+        return _alike(name)
+
+
+def _alike(name: str) -> tuple[Known, ...]:
+    """The models whose names say more than this one, else the nodes."""
+    if found := alike(name, skus(), _memory_gb):
+        return tuple(map(of_gpu, found))
+    nodes = alike(name, every_name(), lambda node: 0)
+    return tuple(_of_node(node) for node in dict.fromkeys(named(node).name for node in nodes))
+
+
+def _memory_gb(sku: str) -> float:
+    found: float = table("specs")["sku"].get(sku, {}).get("memory_gb") or 0
+    return found
 
 
 def healthy(machine: Machine) -> tuple[Known, ...]:
@@ -166,7 +180,8 @@ def _index() -> Mapping[str, tuple[Callable[[], Known], ...]]:
     for sku in skus():
         add(sku, partial(of_gpu, sku))
         short = sku.partition("-")[0]
-        if plain_name(short) not in own:
+        # "RTX" is no model.
+        if plain_name(short) not in own and any(map(str.isdecimal, short)):
             add(short, partial(of_gpu, sku))
     return {name: tuple(made) for name, made in found.items()}
 

@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from gputop.answers.known import known
+from gputop.answers.about import AboutRequest, answer
+from gputop.answers.known import every_known_name, known
+from gputop.exits import Exit
+from gputop.topology.hardware.specs import skus
 from tests.support.command import gputop
 
 
@@ -37,6 +40,69 @@ def test_several_names_stand_side_by_side() -> None:
 )
 def test_the_words_before_a_model_may_be_said(said: str, name: str) -> None:
     assert [one.name for one in known(said)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("CX-7", "ConnectX-7"),
+        ("Mellanox cx7", "ConnectX-7"),
+        ("BF3", "BlueField-3"),
+        ("HGX H200", "DGX H200, HGX H200 4-GPU"),
+        ("HGX B200", "DGX B200"),
+        ("A100 80GB", "A100-SXM4-80, A100-PCIe-80"),
+        ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40"),
+        ("A100-80G", "A100-SXM4-80, A100-PCIe-80"),
+        ("RTX PRO 6000", "RTX-PRO-6000-WS, RTX-PRO-6000-MaxQ, RTX-PRO-6000-Server"),
+        ("RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000-Server"),
+        ("RTX PRO 6000 Blackwell Max-Q", "RTX-PRO-6000-MaxQ"),
+        ("RTX 6000 Ada", "RTX-6000-Ada"),
+        ("4090", "RTX-4090"),
+        ("NVIDIA H100 80GB HBM3", "H100-SXM"),
+        ("H100 SXM5 80GB", "H100-SXM"),
+        ("V100 SXM2 32GB", "V100-SXM2-32"),
+        ("MI300X 192GB OAM", "MI300X"),
+        ("Intel Gaudi 3", "Gaudi3"),
+        ("GB200 NVL72", "GB200 NVL72 tray"),
+        ("p5", "AWS p5.48xlarge"),
+        ("NVLink 4", "nvlink4"),
+        ("PCIe 5.0 x16", "pciegen5"),
+        ("Gen5 x16", "pciegen5"),
+        ("Xid 79", "Xid 79"),
+        ("xid 79 H100-SXM H200 SXM", "Xid 79, H100-SXM, H200-SXM"),
+        ("RTX A6000 RTX 4090", "RTX-A6000, RTX-4090"),
+    ],
+)
+def test_names_are_taken_as_people_write_them(said: str, names: str) -> None:
+    for words in ((said,), tuple(said.split())):
+        if len(words) > 1 or not names.startswith(("Xid 79,", "RTX-A6000,")):
+            assert ", ".join(one.name for one in answer(AboutRequest(names=words)).known) == names
+
+
+def test_every_own_name_stands_for_itself() -> None:
+    for name in skus():
+        assert [one.name for one in known(name)] == [name]
+    for name in every_known_name():
+        assert known(name)
+
+
+@pytest.mark.parametrize(
+    "said", ["80", "SXM", "RTX", "H100 96GB", "nvidia", "a toaster", "x" * 400]
+)
+def test_what_tells_no_model_apart_is_not_known(said: str) -> None:
+    assert known(said) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("nvlink-down", "nvlink-down is a rule of check: see `gputop rule nvlink-down`"),
+        ("cuda-out-of-memory", "it is a symptom in a log"),
+    ],
+)
+def test_a_rule_and_a_symptom_are_pointed_at(said: str, why: str) -> None:
+    with pytest.raises(Exit, match=why):
+        answer(AboutRequest(names=(said,)))
 
 
 def test_json_is_one_document() -> None:
