@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any, cast
@@ -42,8 +43,11 @@ LONGEST_LINE = 64_000_000
 class AgentConversation:
     """Takes messages from a client, and writes answers to it."""
 
-    def __init__(self, outgoing: IO[bytes], *, redact: bool) -> None:
-        self._redact = redact
+    def __init__(
+        self, outgoing: IO[bytes], *, redact: bool = False, roots: Sequence[str] = ()
+    ) -> None:
+        """`redact` and `roots` are those of `answer_text`."""
+        self._answer = partial(answer_text, redact=redact, roots=roots)
         self._unwritten: SimpleQueue[bytes | None] = SimpleQueue()
         self._writer = Thread(target=self._write, args=(outgoing,), daemon=True)
         self._writer.start()
@@ -119,7 +123,7 @@ class AgentConversation:
             return result_message(key, stamped(result, params, cached=False))
 
         def work(left: Left) -> bytes:
-            return line(answered(name, given, redact=self._redact, left=left))
+            return line(answered(name, given, self._answer, left))
 
         seconds = MEASURING_SECONDS if given.get("measure") is True else SECONDS
         late = said(f"{harmless(name[:60])}: no answer within {seconds:.0f} s", failed=True)
@@ -144,7 +148,7 @@ class AgentConversation:
 
 
 def answered(
-    name: str, arguments: dict[str, Any], *, redact: bool, left: Left = lambda: False
+    name: str, arguments: dict[str, Any], answer: Callable[..., str], left: Left
 ) -> dict[str, Any]:
     """The answer of a tool, or why there is none. A measurement ends where its asker `left`."""
     try:
@@ -152,7 +156,7 @@ def answered(
             from gputop.measuring.attended import asker_left  # what only reads does without
 
             asker_left.set(left)
-        return said(answer_text(name, arguments, redact=redact))
+        return said(answer(name, arguments))
     except GputopError as error:
         return said(harmless(str(error)), failed=True)
     except Exception as error:  # noqa: BLE001 - a call's border; its text may hold names
@@ -182,12 +186,14 @@ def _stdin_apart() -> IO[bytes]:
     return os.fdopen(kept, "rb")
 
 
-def run(*, redact: bool) -> None:
+def run(*, redact: bool, roots: Sequence[str]) -> None:
     """Serve until the client leaves."""
     if sys.__stdout__ is None:
         return  # closed by who started it: nobody to answer
     # What is printed, by libraries of drivers too, goes to stderr: see terminal/output.py.
-    conversation = AgentConversation(cast("IO[bytes]", sys.__stdout__.buffer), redact=redact)
+    conversation = AgentConversation(
+        cast("IO[bytes]", sys.__stdout__.buffer), redact=redact, roots=roots
+    )
     for line in _lines(_stdin_apart()):
         if line is None:
             conversation.too_long()

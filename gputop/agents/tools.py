@@ -6,13 +6,14 @@ Nothing is computed here: what a tool says is an answer of the library or of a c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from gputop.agents.places import confined
 from gputop.agents.requests import (
     CheckTool,
     CompareTool,
@@ -429,10 +430,16 @@ def _error_text(error: GputopError, *, redact: bool) -> str:
     return text
 
 
-def answer_text(name: str, arguments: dict[str, Any], *, redact: bool = False) -> str:
-    """What a tool answers, as JSON of bounded size. Raises GputopError."""
+def answer_text(
+    name: str, arguments: dict[str, Any], *, redact: bool = False, roots: Sequence[str] = ()
+) -> str:
+    """What a tool answers, as JSON of bounded size. Raises GputopError.
+
+    `roots`: the folders below which it may open files, where not all are allowed.
+    """
     tool, request = asked_for(name, arguments)
     try:
+        request = confined(request, roots)
         heard = tool.call(request)
         facts = tuple(map(_unknown_is_open, heard.facts))
     except GputopError as error:
