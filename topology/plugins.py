@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from .model.characters import printable
 from .model.errors import GputopError
@@ -193,11 +193,34 @@ class Plugins:
 
 _foreign = threading.local()
 """Whether this thread runs code of a plugin."""
+_LEAVING = ("_exit", "execv", "execve", "abort")
+"""Functions of `os` that end the process, the others of exec* by way of these."""
 Answered = tuple[Any, "BaseException | None"]
+
+
+@lru_cache(1)
+def _stay() -> None:
+    """Let no plugin end the process: an exit with 0 would read as an all-clear.
+
+    A process that a plugin forks may end as it likes. What calls C itself cannot be held.
+    """
+    here = os.getpid()
+
+    def held(name: str, leave: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+        def stays(*given: Any) -> NoReturn:
+            if getattr(_foreign, "runs", False) and os.getpid() == here:
+                raise PluginRefused(f"it called os.{name}, which would have ended gputop")
+            leave(*given)
+
+        return stays
+
+    for name in _LEAVING:
+        setattr(os, name, held(name, getattr(os, name)))
 
 
 def _all_within(questions: list[Callable[[], Any]], seconds: float) -> list[Answered | None]:
     """What each gives or raises, asked at once in threads of their own; None of those too late."""
+    _stay()
     answers: list[Answered | None] = [None] * len(questions)
 
     def ask(place: int) -> None:

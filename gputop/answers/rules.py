@@ -41,7 +41,7 @@ class RuleEntry(ListedRule, frozen=True, kw_only=True):
     """The same, with how harmful it can be and an example."""
 
     severities: tuple[Severity, ...]
-    """The worst first; () where no example is known."""
+    """The worst first; () where a plugin does not say it."""
     vendor: str
     """"" for a rule about any vendor."""
     implied_by: tuple[str, ...]
@@ -71,6 +71,7 @@ def entries() -> tuple[RuleEntry, ...]:
 def entry_of(rule: Rule) -> RuleEntry:
     """A rule in words for any vendor."""
     words, example = terms_for(None), examples().get(rule.id)
+    said = tuple(sorted(rule.severities, key=lambda severity: severity.order))
     return RuleEntry(
         id=rule.id,
         family=rule.family,
@@ -79,7 +80,7 @@ def entry_of(rule: Rule) -> RuleEntry:
         disproof=rule.disproof_for((), words),
         thresholds=dict(rule.thresholds),
         sources=rule.sources,
-        severities=() if example is None else example.severities,
+        severities=said if example is None else example.severities,
         vendor=rule.vendor,
         implied_by=rule.implied_by,
         example=example,
@@ -102,7 +103,7 @@ def page(found: RulesAnswer) -> Page:
 
 def harm_of(rule: RuleEntry) -> str:
     """The word for the worst that a rule says."""
-    return rule.severities[0].word if rule.severities else "?"
+    return rule.severities[0].word if rule.severities else "not said"
 
 
 def listed(asked: RulesRequest) -> CheckRulesAnswer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -17,7 +19,8 @@ from gputop.topology.hardware.specs import own_skus, skus
 from gputop.topology.plugins import PLUGINS, Plugin, PluginGroup, Plugins, trusted_folders
 from gputop.topology.recorded.load import LoadError
 from gputop.topology.recorded.load import load as load_files
-from tests.support.plugins_made import distribution, example, rule_plugin, use
+from tests.support.places import ROOT
+from tests.support.plugins_made import FINDS, RULE, distribution, example, rule_plugin, use
 from tests.support.rule_cases import base, diagnosed
 
 
@@ -59,6 +62,8 @@ def test_each_that_cannot_be_used_is_one_sentence_and_nothing_else_is_lost(
     made = {
         "made_raises": "raise RuntimeError('a\\x1b[31mb\\nc')",
         "made_leaves": "raise SystemExit(3)",
+        "made_exits": "import os; os._exit(0)",
+        "made_becomes": "import os; os.execlp('true', 'true')",
         "made_sleeps": "import time; time.sleep(20)",
         "made_number": "RULES = 7",
     }
@@ -78,13 +83,48 @@ def test_each_that_cannot_be_used_is_one_sentence_and_nothing_else_is_lost(
     assert why.pop("fine") == ""
     assert "RuntimeError" in why["raises"]
     assert "SystemExit" in why["leaves"]
+    assert "it called os._exit" in why["exits"]
+    assert "it called os.execv" in why["becomes"]
     assert "not imported within 0.3 s" in why["sleeps"]
     assert "No module named" in why["gone"]
     assert all(why.values())
-    assert len(said) == len(why) == 6
+    assert len(said) == len(why) == 8
     assert all(line.isprintable() for line in (*said, *why))
     assert ids() >= {"rule-of-fine"}
-    assert len(said) == 6, "nothing is said twice"
+    assert len(said) == 8, "nothing is said twice"
+
+
+@pytest.mark.parametrize("leave", ["os._exit(0)", "os.execv('/bin/true', ['true'])"])
+def test_a_rule_that_would_end_the_process_makes_no_all_clear(leave: str, tmp_path: Path) -> None:
+    rule_plugin(tmp_path / "site", "leaver", f"import os; {leave}")
+    rule_plugin(
+        tmp_path / "site", "forker", f"import os\n    os.fork() or os._exit(0)\n    {FINDS}"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "gputop", "check", "--quick", "--demo", "sick-h100-8"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "nvlink-down" in ended.stdout
+    assert "rule-of-forker" in ended.stdout
+    assert "leaver of leaver 1.0: " in ended.stderr
+    assert "which would have ended gputop" in ended.stderr
+
+
+def test_words_that_are_no_severities_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = RULE.format(body=FINDS, id="loud").replace("extra=True", 'severities=("loud",)')
+    group = {"rules": {"loud": "made_loud:RULES"}}
+    distribution(tmp_path / "site", "loud", group, {"made_loud": text})
+    use(monkeypatch, tmp_path / "site")
+    assert "gpu-lost" in [rule.id for rule in load()]
+    assert told() == {"loud": "the severities of the rule loud are none"}
 
 
 def test_an_endless_row_of_rules_is_refused(

@@ -11,6 +11,7 @@ import msgspec
 
 from ..hardware.terms import terms_for
 from ..model.finding import Finding
+from ..model.severity import Severity
 from ..plugins import PLUGINS, Plugin, PluginGroup, PluginRefused
 from .rule import Found, NotRead, Rule, RuleEnds
 
@@ -63,6 +64,8 @@ def _check(rule: Rule) -> None:
         raise PluginRefused(f"{rule.id[:40]!r} is no id of a rule: words of a-z and 0-9, with -")
     if not all((rule.title, rule.evidence, rule.sources)):
         raise PluginRefused(f"the rule {rule.id} lacks a title, evidence or sources")
+    if not all(isinstance(one, Severity) for one in rule.severities):
+        raise PluginRefused(f"the severities of the rule {rule.id} are none")
     words = terms_for(None)
     words.fill(rule.title)
     words.fill(rule.evidence)

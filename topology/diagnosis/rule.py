@@ -101,6 +101,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it also speaks where no GPU is known: of a driver that gives none away."""
     thresholds: tuple[tuple[str, float], ...] = ()
     """Limits that a site may set, with the default: ("minimum_bytes", 1e9)."""
+    severities: tuple[Severity, ...] = ()
+    """What a rule of a plugin may say; those of gputop's own are known by their examples."""
 
     def concerns(self, gpus: Sequence[Gpu]) -> bool:
         """Whether the rule is about any of these GPUs."""

@@ -27,5 +27,6 @@ POWER_OF_TWO = Rule(
     sources=("an example of gputop",),
     check=_check,
     extra=True,
+    severities=(NOTICE,),
 )
 RULES = (POWER_OF_TWO,)

@@ -73,6 +73,13 @@ def test_the_example_shows_in_the_commands(tmp_path: Path) -> None:
     path = str(tmp_path / "site")
     asked = gputop("rule", "example-power-of-two", PYTHONPATH=path)
     assert "Added by: gputop-example 1.0" in asked.stdout
+    assert "How bad: notice" in asked.stdout
+    rule_plugin(tmp_path / "site", "silent")
+    listed = gputop("rules", PYTHONPATH=path).stdout.splitlines()
+    (row,) = (line.split() for line in listed if line.startswith("example-power-of-two"))
+    assert row[1] == "notice"
+    (row,) = (line.split() for line in listed if line.startswith("rule-of-silent"))
+    assert row[1:3] == ["not", "said"]
     checked = gputop("check", "--quick", "--demo", "hgx-h100-8", "--gpus", "0-2", PYTHONPATH=path)
     assert "[example-power-of-two]" in checked.stdout
     assert checked.returncode == 0
@@ -160,6 +167,10 @@ async def test_the_app_wears_a_theme_and_opens_a_screen_of_a_plugin(
     async with app.run_test(size=(80, 24)) as pilot:
         await looked_up(pilot)
         assert "example-midnight" in app.available_themes
+        app.theme = "example-midnight"
+        await pilot.pause(0.2)
+        assert app.current_theme.name == "example-midnight"
+        assert app.is_running
         assert [view.name for view in app.plugin_views] == ["clock", "sick"]
         commands = {each.title: each for each in app.get_system_commands(app.screen)}
         commands["Clock"].callback()
