@@ -65,6 +65,8 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     system_seconds: float
     queued_seconds: float | None = None
     """How long its first thread stood in the queue of its CPUs; None where that is not told."""
+    written_bytes: int | None = None
+    """What it has had written to disks so far; None where that may not be read."""
     memory_bytes: int
     threads: int
     sleep: tuple[str, ...] | None = None
@@ -89,6 +91,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     system_cores: float | None = None
     queued: float | None = None
     """Share of the time in which its first thread could run and had no CPU."""
+    written_per_second: float | None = None
+    """Bytes that it had written to disks; None where that may not be read."""
     memory_bytes: int | None = None
     grown_bytes: int | None = None
     """What its resident memory gained; negative where it shrank."""
@@ -154,6 +158,7 @@ def glance(
             user_seconds=int(rest[_UTIME]) / TICKS,
             system_seconds=int(rest[_STIME]) / TICKS,
             queued_seconds=_queued(tree, pid),
+            written_bytes=_written(tree, pid),
             memory_bytes=int(rest[_RSS]) * PAGE,
             threads=int(rest[_THREADS]),
             sleep=sleep_of(tree, pid) if match[2] == "D" else None,
@@ -170,7 +175,16 @@ def _queued(tree: Tree, pid: int) -> float | None:
     return int(words[1]) / 1e9 if len(words) == 3 and _whole(words[1]) else None
 
 
+def _written(tree: Tree, pid: int) -> int | None:
+    """Bytes that it had sent to storage (proc_pid_io(5)), which its owner alone may read."""
+    text = tree.text(f"proc/{pid}/io", 1024)
+    lines = text.splitlines() if isinstance(text, str) else []
+    told = next((line.split() for line in lines if line.startswith("write_bytes:")), [])
+    return int(told[1]) if len(told) == 2 and _whole(told[1]) else None
+
+
 def _share(before: float | None, now: float | None, seconds: float) -> float | None:
+    """What grew, for each second; None where it is not known."""
     if before is None or now is None or seconds <= 0:
         return None
     return max(now - before, 0.0) / seconds
@@ -210,6 +224,9 @@ def activity_delta(
             user_cores=(now.user_seconds - before.user_seconds) / seconds if long else None,
             system_cores=(now.system_seconds - before.system_seconds) / seconds if long else None,
             queued=_share(before.queued_seconds, now.queued_seconds, seconds if long else 0.0),
+            written_per_second=_share(
+                before.written_bytes, now.written_bytes, seconds if long else 0.0
+            ),
             memory_bytes=now.memory_bytes,
             grown_bytes=now.memory_bytes - before.memory_bytes,
             threads=now.threads,

@@ -7,6 +7,7 @@ import msgspec
 
 from ..hardware.vendors import NVIDIA
 from ..model.english import plural
+from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
 from ..sources.linux.process_files import namespaces
@@ -376,7 +377,8 @@ def answer(
         for part in _by_answer(matched.rest)
     ]
     return JobsReport(
-        jobs=tuple(told),
+        # Those that something is wrong with come first, the worst of them on top.
+        jobs=tuple(sorted(told, key=lambda job: min(job.verdict.order, JobVerdict.UNKNOWN.order))),
         ras=replies,
         ras_asked=asked,
         dumps=kept,

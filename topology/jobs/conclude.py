@@ -123,6 +123,8 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     )
     program = _program(job, evidence)
     said, verdict, brief = sentence(program, _count(job, ranks, evidence), facts)
+    if verdict is JobVerdict.RUNS:
+        ranks = tuple(map(_at_work, ranks))
     begun = job.started_at
     lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
     quiet = silence(job, snapshot.machine, evidence.past, evidence.traffic, lasts)
@@ -172,6 +174,12 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         seconds=next((activity.seconds for activity in evidence.activities.values()), None),
         quiet_seconds=facts.quiet_seconds,
     )
+
+
+def _at_work(rank: RankState) -> RankState:
+    """The same rank without a trouble, where it is behind because it works alone."""
+    behind = rank.kind is TroubleKind.BEHIND
+    return msgspec.structs.replace(rank, trouble=None) if behind else rank
 
 
 def _own_records(job: Job, inquiry: Inquiry) -> InspectorRecords:

@@ -10,18 +10,16 @@ from ..model.english import listing, plural
 from ..model.severity import JobVerdict
 from ..model.units import seconds
 from .collectives import last_of, spoken
+from .doing import at_work, does_alone
 from .evidence import BUSY_PERCENT, IDLE_PERCENT, TOLD_SECONDS
 from .flight.comparing import RecordedGroup
 from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
-from .ras.comparing import CommunicatorState, moving
+from .ras.comparing import MOST_NAMED, CommunicatorState, lag_in_words, moving
 from .standing import LONG_SECONDS, KnownBy, RankState, Sentence, TroubleKind
 
-MOST_NAMED = 3
 DEFAULT = "default group"
-COMPUTES = 0.2
-"""Share of the time from which a GPU is said to compute."""
 
 
 class Waiting(NamedTuple):
@@ -156,10 +154,15 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
     if not job.guilty or job.waiting is None:
         return None
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
-    meanwhile = _doing(job.guilty[0]) if verdict is JobVerdict.WAITS else ""
-    doing = f"; {meanwhile}" if meanwhile else ""
-    text = f"{job.waiting.text}{since}, {job.named}{doing}"
-    return Sentence(text, verdict, _held(job, job.waiting, since) + doing)
+    waiting = f"{job.waiting.text}{since}"
+    does = does_alone(job.guilty[0]) if verdict is JobVerdict.WAITS else ""
+    if does and at_work(job.guilty, job.quiet_seconds):
+        named = listing([rank.label for rank in job.guilty], MOST_NAMED)
+        works = "works" if len(job.guilty) == 1 else "work"
+        return Sentence(f"runs: {named} {works} alone, {does}; {waiting}", JobVerdict.RUNS)
+    doing = f"; {does} meanwhile" if does else ""
+    brief = _held(job, job.waiting, since) + doing
+    return Sentence(f"{waiting}, {job.named}{doing}", verdict, brief)
 
 
 def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
@@ -170,12 +173,6 @@ def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
     long = f" for {seconds(quiet)}" if since and quiet is not None and quiet >= TOLD_SECONDS else ""
     why = "" if rank.trouble is None else f": {rank.trouble.text}"
     return f"{rank.label} keeps {waiting.number:,} waiting{long} in {waiting.what}{why}"
-
-
-def _doing(rank: RankState) -> str:
-    """What a rank that is behind does beside its trouble, as one that evaluates does; or ""."""
-    computes = rank.load is not None and rank.load.computing >= COMPUTES
-    return "its GPU computes meanwhile" if computes else ""
 
 
 def _differing(job: JobFacts) -> Sentence | None:
@@ -295,15 +292,25 @@ def _one_answer(job: JobFacts) -> Sentence | None:
     return Sentence(f"{less}{said}", JobVerdict.UNKNOWN)
 
 
+def _stuck_apart(job: JobFacts) -> Sentence | None:
+    """A rank is behind, and its GPU waits in a kernel as those of the others do."""
+    if not job.stuck or len(job.ras) != 1 or not job.no_cause or job.waiting is None:
+        return None
+    said = _end_nowhere(job, f"{job.waiting.text}, {job.named}, and the GPUs of all")
+    return Sentence(said.text, said.verdict, f"{job.waiting.text}, and all GPUs wait in a kernel")
+
+
 def _stuck(job: JobFacts) -> Sentence | None:
     """All ranks launched equally many collectives, nothing moves, and all GPUs wait in a kernel."""
     if not job.stuck or not job.ras or not job.ras[0].still:
         return None
     what = f" ({last_of(job.ras[0].launched)})" if job.ras[0].launched else ""
-    said = (
-        f"all have launched as many collectives{what}, and their GPUs compute and move nothing in "
-        f"a kernel that does not end{job.since}"
-    )
+    return _end_nowhere(job, f"all have launched as many collectives{what}, and their GPUs")
+
+
+def _end_nowhere(job: JobFacts, whose: str) -> Sentence:
+    """The end of a sentence about GPUs that all wait, and the verdict."""
+    said = f"{whose} compute and move nothing in a kernel that does not end{job.since}"
     if job.world is None or len({rank.rank for rank in job.ranks}) < job.world:
         return Sentence(f"{said}: they may wait for ranks elsewhere", JobVerdict.WAITS)
     why = "launched in another order or with other sizes, or cut off on the way"
@@ -331,6 +338,7 @@ def _silent(job: JobFacts) -> Sentence:
 STANDING_OUT: tuple[Case, ...] = (
     _waited_before,
     _crossed,
+    _stuck_apart,
     _guilty_and_waiting,
     _differing,
     _guilty_alone,
@@ -370,21 +378,6 @@ def quiet_seconds(ras: Sequence[CommunicatorState]) -> float | None:
     known = [state.quiet_seconds for state in ras if state.still]
     told = [quiet for quiet in known if quiet is not None]
     return min(told) if told and all(state.still for state in ras if state.counts) else None
-
-
-def lag_in_words(state: CommunicatorState) -> str:
-    """How far apart ranks are: "rank 7 launched all-reduce 60, 7 others 64"."""
-    function = state.function or ""
-    what = spoken(function)
-    unnamed = [(number, at) for name, number, at in state.communicator.agreed if name == function]
-    behind = [(f"rank {rank.rank}", dict(rank.counts)[function]) for rank in state.behind]
-    if len(behind) > MOST_NAMED:
-        least = min(at for _, at in behind)
-        behind = [(plural(len(behind), "rank"), least)]
-    behind += [(plural(n, "rank"), at) for n, at in unnamed if at < (state.blocked or 0)]
-    slow = listing([f"{who} launched {what} {at}" for who, at in behind[:MOST_NAMED]])
-    others = "other" if state.ahead_count == 1 else "others"
-    return f"{slow}, {state.ahead_count:,} {others} {state.reach}"
 
 
 def _unnamed(ras: Sequence[CommunicatorState]) -> str:

@@ -20,6 +20,14 @@ def price(others: int, share: float, how: str = "", each: str = "") -> str:
     return f"{who_waits(others)} for it {time}, so that a step takes {_slower(share, how)}"
 
 
+def at_most(share: float) -> str:
+    """What slow links cost where GPUs wait for them, or transfer, for this share of the time."""
+    return (
+        f"that takes up to {percent(100 * share)} of the time, and a step up to "
+        f"{times_slower(share):.2g} times as long"
+    )
+
+
 def who_waits(others: int) -> str:
     """The others, of whom nothing more is said."""
     return "the other waits" if others == 1 else "the others wait"

@@ -207,7 +207,7 @@ def test_two_jobs_that_nobody_names_are_two(snapshot: NodeSnapshot) -> None:
         return RasReply(place=place("localhost:28028"), answers=(parse(good), parse(late)))
 
     ras = communicator_states([reply(9)], [reply(5)])
-    here, first, second = answer(snapshot, activities(), ras, asked=True).jobs
+    second, here, first = answer(snapshot, activities(), ras, asked=True).jobs
     assert here.job is not None
     assert (first.verdict, second.verdict) == (JobVerdict.RUNS, JobVerdict.WAITS)
     assert "rank 1 (pid 71001" in second.sentence

@@ -235,7 +235,7 @@ def test_a_communicator_whose_processes_the_driver_does_not_list(snapshot: NodeS
     alone = document([rank(0, 7, 5), rank(1, 8, 4)])
     jobs = answer(snapshot, activities(), asked(alone), asked=True).jobs
     assert len(jobs) == 2
-    assert "1 waits in all-reduce 5" in jobs[1].sentence
+    assert "1 waits in all-reduce 5" in jobs[0].sentence
 
 
 def test_bound_to_one_core_and_the_innocent_twins(snapshot: NodeSnapshot) -> None:

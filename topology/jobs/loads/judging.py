@@ -31,12 +31,15 @@ WAITING_SM = 0.12
 """Multiprocessors that a waiting collective takes, in the middle of what was seen."""
 COMPUTING_SM = 0.93
 """What large matrix products take."""
-LAUNCH_COMPUTING, LAUNCH_BUSY = 0.15, 0.5
-"""Where no GPU computes for longer, one at least is busy for no longer, and each rank keeps a core
-busy, launching is what takes long: of two launch-bound H100 one was busy for 6 % of the time, and
-the other one, which waits for it, for 92 %."""
-STUCK_BUSY, STUCK_COMPUTING, STUCK_GBS = 0.95, 0.02, 0.1
-"""A GPU whose kernels are there all the time, compute nothing and move nothing, waits."""
+LAUNCH_COMPUTING, LAUNCH_BUSY, LAUNCH_GBS = 0.15, 0.75, 5.0
+"""Where no GPU computes for longer, one at least is busy for no longer, none moves more, and each
+rank keeps a core busy, launching is what takes long. Of two launch-bound H100 one was busy for 6 %
+of the time, and the other one, which waits for it, for 92 %; of two that waited for each other in
+turns both were for 30 to 64 %, and moved 0.9 GB/s."""
+STUCK_BUSY, STUCK_COMPUTING, STUCK_GBS, STUCK_UNITS = 0.95, 0.02, 0.1, 0.002
+"""A GPU whose kernels are there all the time, compute nothing and move nothing, waits. One that
+uses no tensor cores and no memory computes nothing either, however many multiprocessors it takes:
+a collective of 24 channels took 18 % of an H100's for as long as it hung."""
 
 
 class Lateness(Word):
@@ -153,15 +156,18 @@ def _launching(ranks: Sequence[WatchedRank], found: Sequence[RankLoad]) -> bool:
         all((one.cores or 0.0) >= FULL_CORE for one in ranks)
         and max(one.computing for one in found) <= LAUNCH_COMPUTING
         and LEAST_WORK <= min(one.busy for one in found) <= LAUNCH_BUSY
+        and max(one.nvlink_gbs or one.pcie_gbs or 0.0 for one in found) <= LAUNCH_GBS
     )
 
 
 def _waits(gpu_slice: GpuSlice) -> bool:
     """Whether a GPU does nothing but wait in a kernel; False where its traffic is not known."""
     moved = (gpu_slice.nvlink_gbs, gpu_slice.pcie_gbs)
+    units = (gpu_slice.tensor, gpu_slice.dram)
+    rests = all(share is not None and share <= STUCK_UNITS for share in units)
     return (
         gpu_slice.busy >= STUCK_BUSY
-        and computing(gpu_slice) <= STUCK_COMPUTING
+        and (rests or computing(gpu_slice) <= STUCK_COMPUTING)
         and all(rate is not None and rate <= STUCK_GBS for rate in moved)
     )
 

@@ -12,7 +12,7 @@ from ...model.units import gbs, percent
 from ..activity import FULL_CORE, Activity
 from ..flight.comparing import ranks_text
 from ..grouping import Job
-from ..lateness import in_brief, price, who_waits
+from ..lateness import at_most, in_brief, price, who_waits
 from ..standing import KnownBy, Sentence, job_finding
 from .judging import JudgedLoads, Lateness, LateRank, RankLoad
 
@@ -82,7 +82,11 @@ def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
     if judged.over_pcie:
         rate = gbs(max(one.pcie_gbs or 0.0 for one in judged.ranks))
         why = f": {reason}" if reason else ""
-        text = f"their data goes over PCIe, {rate} each way, and none over NVLink{why}"
+        share = min(one.in_library for one in judged.ranks)
+        text = (
+            f"their data goes over PCIe, {rate} each way, and none over NVLink{why}; "
+            f"{at_most(share)}"
+        )
         return Sentence(text, JobVerdict.SLOW)
     return None
 
