@@ -80,7 +80,9 @@ def read_snapshot(
     from gputop.topology.sources import live as watch
 
     asked = map(load, WIRING) if wiring else None
-    feed = watch.LiveFeed(asked, version=__version__, with_args=with_args, thorough=True)
+    feed = watch.LiveFeed(
+        asked, version=__version__, with_args=with_args, thorough=True, wiring=wiring
+    )
     return settle(feed, seconds)
 
 

@@ -46,11 +46,10 @@ class SourceThread:
         self,
         source: Source,
         answered: Callable[[SourceThread], None],
-        *,
-        thorough: bool = False,
+        **hints: bool,
     ) -> None:
         self.source = source
-        self.hints: dict[str, Any] = {"thorough": True} if thorough else {}
+        self.hints: dict[str, Any] = {name: value for name, value in hints.items() if value}
         """Attributes to set on the reader before each read, where it has them."""
         self.part: PartialNode | None = None
         self.problem: Problem | None = None
@@ -165,8 +164,13 @@ class LiveFeed:
         version: str = "",
         with_args: bool = False,
         thorough: bool = False,
+        wiring: bool = False,
     ) -> None:
-        """`interval`: seconds between two readings; without it `pace_seconds` says."""
+        """`interval`: seconds between two readings; without it `pace_seconds` says.
+
+        `thorough`: a single reading has to hold everything; `wiring`: of that only how devices are
+        connected.
+        """
         self._version = version
         self._interval = interval
         self._with_args = with_args
@@ -179,7 +183,7 @@ class LiveFeed:
         self.threads: tuple[SourceThread, ...] = ()
         # Each is asked as soon as it is imported: the libraries of vendors, which come first, take
         # their time meanwhile.
-        self._thorough, self._with_plugins = thorough, sources is None
+        self._thorough, self._wiring, self._with_plugins = thorough, wiring, sources is None
         for source in map(load, NAMES) if sources is None else sources:
             self._ask(source)
         self.join_plugins()
@@ -193,7 +197,8 @@ class LiveFeed:
                 self._ask(source)
 
     def _ask(self, source: Source) -> None:
-        thread = SourceThread(source, self._on_answer, thorough=self._thorough)
+        hints = {"thorough": self._thorough, "wiring": self._wiring}
+        thread = SourceThread(source, self._on_answer, **hints)
         self.threads = (*self.threads, thread)
         # What the first picture does not show must not compete with it for time.
         waits = not (self._thorough or source.opening)

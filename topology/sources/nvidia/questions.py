@@ -41,6 +41,8 @@ SETTINGS = (
     "nvmlDeviceGetPersistenceMode",
     "nvmlDeviceGetComputeMode",
 )
+UNWIRED = ("nvmlDeviceGetEccMode", "nvmlDeviceGetEnforcedPowerLimit")
+"""Settings that say nothing of how devices are connected, and take long."""
 EACH_TIME = (
     "nvmlDeviceGetUtilizationRates",
     "nvmlDeviceGetPerformanceState",

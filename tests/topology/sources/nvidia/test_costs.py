@@ -186,3 +186,23 @@ def test_a_thorough_reading_holds_everything_at_once() -> None:
         assert [link.link for link in reading.nvlinks] == [0, 1]
         assert reading.nvlink_tx_bytes_per_second == pytest.approx(1000 * 1024, rel=0.1)
         assert reading.pcie_tx_bytes_per_second is not None
+
+
+def test_wiring_alone_is_the_same_and_asks_for_no_limits() -> None:
+    answers = {}
+    limits = {
+        "nvmlDeviceGetMaxClockInfo",
+        "nvmlDeviceGetTemperatureThreshold",
+        "nvmlDeviceGetEccMode",
+    }
+    for wiring in (False, True):
+        binding = with_links(4, utilization=0)
+        binding.answers |= dict.fromkeys(limits, 1)
+        reader = asking(binding)
+        reader.thorough, reader.wiring = True, wiring
+        answers[wiring] = parse(reader())
+        assert (limits & set(binding.calls) == set()) is wiring
+    for whole, wired in zip(answers[False].gpus, answers[True].gpus, strict=True):
+        for name in ("address", "nvlinks", "numa_node", "cpu_affinity", "memory_bytes"):
+            assert getattr(whole, name) == getattr(wired, name), name
+    assert answers[False].pairs == answers[True].pairs
