@@ -19,7 +19,9 @@ from types import TracebackType
 
 from tests.support.places import ROOT
 
-ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-2AB]|[@-Z\\-_])")
+ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-2AB]|[@-Z\\-_])"
+)
 APP = "q +quit"
 """In the line of keys: what is on screen before that, `gputop.first_picture` drew."""
 ROW = r"[━╸─] +\d+ +[━╸─]"
