@@ -16,8 +16,16 @@ from .flight.comparing import RecordedGroup
 from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
-from .ras.comparing import MOST_NAMED, CommunicatorState, lag_in_words, moving
-from .standing import LONG_SECONDS, KnownBy, RankState, Sentence, TroubleKind
+from .ras.comparing import CommunicatorState, moving
+from .standing import (
+    LONG_SECONDS,
+    MOST_NAMED,
+    KnownBy,
+    RankState,
+    Sentence,
+    TroubleKind,
+    lag_in_words,
+)
 
 DEFAULT = "default group"
 

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model.english import listing, plural
 from ..model.finding import Finding, Kind, Subject
 from ..model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Origin, Severity, Word
 from .activity import Activity
+from .collectives import spoken
 from .flight.comparing import RecordedGroup
 from .grouping import Job
 from .loads.judging import RankLoad
@@ -17,6 +19,8 @@ from .ras.answer import MissingRank, Process
 from .ras.comparing import CommunicatorState, moving
 from .traffic import CarriedTraffic, TrafficPast
 
+MOST_NAMED = 3
+"""Ranks that one sentence names."""
 ASLEEP_SECONDS = 120.0
 """From here on one uninterruptible sleep is no slow file system: the kernel itself complains of it
 (hung_task_timeout_secs)."""
@@ -244,3 +248,18 @@ def job_finding(
         sources=(source,),
         brief=brief,
     )
+
+
+def lag_in_words(state: CommunicatorState) -> str:
+    """How far apart ranks are: "rank 7 launched all-reduce 60, 7 others 64"."""
+    function = state.function or ""
+    what = spoken(function)
+    unnamed = [(number, at) for name, number, at in state.communicator.agreed if name == function]
+    behind = [(f"rank {rank.rank}", dict(rank.counts)[function]) for rank in state.behind]
+    if len(behind) > MOST_NAMED:
+        least = min(at for _, at in behind)
+        behind = [(plural(len(behind), "rank"), least)]
+    behind += [(plural(n, "rank"), at) for n, at in unnamed if at < (state.blocked or 0)]
+    slow = listing([f"{who} launched {what} {at}" for who, at in behind[:MOST_NAMED]])
+    others = "other" if state.ahead_count == 1 else "others"
+    return f"{slow}, {state.ahead_count:,} {others} {state.reach}"

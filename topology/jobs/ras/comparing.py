@@ -6,13 +6,9 @@ from itertools import chain, islice, pairwise
 
 import msgspec
 
-from ...model.english import listing, plural
-from ..collectives import spoken
 from .answer import ABORT, Process, RasAnswer, RasCommunicator, RasRank
 from .client import RasReply
 from .places import RasPlace
-
-MOST_NAMED = 3
 
 
 class CommunicatorState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -280,18 +276,3 @@ def _extremes(communicator: RasCommunicator) -> dict[str, tuple[int, int]]:
         top, least = found.get(name, (count, count))
         found[name] = max(top, count), min(least, count)
     return found
-
-
-def lag_in_words(state: CommunicatorState) -> str:
-    """How far apart ranks are: "rank 7 launched all-reduce 60, 7 others 64"."""
-    function = state.function or ""
-    what = spoken(function)
-    unnamed = [(number, at) for name, number, at in state.communicator.agreed if name == function]
-    behind = [(f"rank {rank.rank}", dict(rank.counts)[function]) for rank in state.behind]
-    if len(behind) > MOST_NAMED:
-        least = min(at for _, at in behind)
-        behind = [(plural(len(behind), "rank"), least)]
-    behind += [(plural(n, "rank"), at) for n, at in unnamed if at < (state.blocked or 0)]
-    slow = listing([f"{who} launched {what} {at}" for who, at in behind[:MOST_NAMED]])
-    others = "other" if state.ahead_count == 1 else "others"
-    return f"{slow}, {state.ahead_count:,} {others} {state.reach}"

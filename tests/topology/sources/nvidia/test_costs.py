@@ -197,7 +197,7 @@ def test_wiring_alone_is_the_same_and_asks_for_no_limits() -> None:
     }
     for wiring in (False, True):
         binding = with_links(4, utilization=0)
-        binding.answers |= dict.fromkeys(limits, 1)
+        binding.answers |= dict.fromkeys(limits, lambda *_: 1)
         reader = asking(binding)
         reader.thorough, reader.wiring = True, wiring
         answers[wiring] = parse(reader())
