@@ -49,6 +49,7 @@ from gputop.terminal.preferences import Preferences
 from gputop.topology.hardware.terms import VendorTerms, terms_for
 from gputop.widgets.kept_lines import KeptLines
 from gputop.widgets.key import bindings
+from gputop.widgets.spans import Span
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -150,6 +151,7 @@ class GpuTop(BaseApp[int]):
         self.what_if = WhatIfController(self)
         self.jobs = JobsController(self)
         self.pasted = ""
+        self.log_sign: Span | None = None
         self.selected, self.recent = PickedDevices(), Recent()
         self._inbox = Inbox(self.post_message)
         if feed is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gputop.terminal.preferences import Preferences
     from gputop.topology.hardware.terms import VendorTerms
     from gputop.topology.report import Report
+    from gputop.widgets.spans import Span
 
 T = TypeVar("T")
 
@@ -83,6 +84,8 @@ class NodeHost(AppHost, Protocol):
     """The readings of the last minutes."""
     pasted: str
     """A text for the screen Log, until that takes it."""
+    log_sign: Span | None
+    """What the log on the screen Log came to, as sign and ink; None where nothing is wrong."""
 
     def read_pasted(self, text: str) -> None:
         """Read a text that was pasted, as a log or what a tool printed."""

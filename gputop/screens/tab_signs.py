@@ -35,6 +35,8 @@ def tab_signs(host: NodeHost) -> dict[str, Span]:
         found["findings"] = f"{sign}{len(loud)}", ink
     if jobs := wrong(host.jobs.answer):
         found["jobs"] = jobs[0].verdict.shown[:2]
+    if host.log_sign is not None:
+        found["log"] = host.log_sign
     return found
 
 

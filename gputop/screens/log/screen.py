@@ -348,6 +348,9 @@ class LogScreen(View):
         if read is None:
             return
         self._read = read
+        head = None if only_diagnostics(read.log) else headline(read)
+        wrong = head is not None and head.mark.ink in ("bad", "warn")
+        self.gputop.log_sign = head.mark.shown[:2] if head is not None and wrong else None
         self._entries = entries(read)
         self._selected = 0
         for name in ("#log-text", "#log-entries"):

@@ -89,3 +89,17 @@ def test_signs_stay_where_names_are_cut(width: int) -> None:
     assert len(line) <= width
     assert "▼12" in line
     assert re.search("7 ?Job", line)
+
+
+async def test_a_log_of_a_failed_run_has_a_sign() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await give(pilot, judged("hgx-h100-8"))
+        app_of(pilot).read_pasted("torch.distributed.DistBackendError: NCCL error: unhandled\n" * 2)
+        async for _ in rounds(pilot):
+            if app_of(pilot).log_sign is not None:
+                break
+        sign = app_of(pilot).log_sign
+        assert sign is not None
+        assert sign[0] in text(pilot, "#log-head")
+        await press(pilot, "1")
+        assert tab_signs(app_of(pilot)) == {"log": sign}
