@@ -84,7 +84,10 @@ def _fitting(answer: str, room: int) -> str:
 def set_words(rows: Sequence[FlagRow], count: int) -> str:
     """How many variables are set, and what is odd about them."""
     marks = [row.mark for row in rows]
-    parts = [f"{count} set" if count else "no variables set; defaults apply"]
+    tried = marks.count("+")
+    none = "no other set" if tried else "no variables set; defaults apply"
+    parts = [f"{tried} tried here"] * bool(tried)
+    parts.append(f"{count} set" if count else none)
     parts += [f"{marks.count('!')} without effect"] * ("!" in marks)
     parts += [f"{marks.count('?')} unknown"] * ("?" in marks)
     return ", ".join(parts)
