@@ -26,6 +26,8 @@ from gputop.topology.model.snapshot import SCHEMA, NodeSnapshot
 POLICY = "gputop.policy/1"
 """Of check.toml, which is no JSON and names no schema."""
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+ONE_PROBE = "MeasuredAnswerDocument"
+"""What a document of several probes holds of each."""
 Schema = dict[str, Any]
 
 
@@ -218,6 +220,9 @@ def schema_of(tag: str) -> Schema:
         _hide(parts.get(kind.__name__, {}), kind)
     if FleetSection.__name__ in parts:
         parts[FleetSection.__name__]["properties"]["snapshot"] = {"type": ["object", "null"]}
+    if ONE_PROBE in parts:
+        runs = parts["ProbeRuns"]["properties"]["runs"]
+        runs["items"] = {"$ref": f"#/$defs/{ONE_PROBE}"}
     for root in roots:
         if tag != POLICY:
             _followed(root, parts)["properties"]["schema"] = {"const": tag}

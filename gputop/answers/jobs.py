@@ -6,10 +6,20 @@ The JSON is gputop.jobs/1: of `gputop jobs`, and of `gputop log` for dumps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
+from gputop.answers.jobs_document import (
+    FlightRecorderRead,
+    JobEntry,
+    RasAsked,
+    dumps_entry,
+    job_entry,
+    memory_held,
+    ras_entry,
+    source_of,
+)
 from gputop.answers.jobs_stacks import stack_blocks, stacks_of
 from gputop.answers.jobs_watch import watch
 from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
@@ -32,7 +42,6 @@ from gputop.topology.jobs.stacks import StackGroup
 from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.jobs.traffic import CarriedTraffic
 from gputop.topology.model.english import plural
-from gputop.topology.model.finding import Finding, Kind
 from gputop.topology.model.page import (
     SIMULATED,
     Blank,
@@ -161,10 +170,10 @@ class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
     simulated: bool
     """Whether the node is a demo, whose processes nobody runs."""
     seconds: float | None
-    jobs: tuple[dict[str, Any], ...]
-    ras: dict[str, Any]
+    jobs: tuple[JobEntry, ...]
+    ras: RasAsked
     traffic: CarriedTraffic | None
-    flight_recorder: dict[str, Any]
+    flight_recorder: FlightRecorderRead
     report: JobsReport
     snapshot: NodeSnapshot | None = None
     """None where only dumps and saved answers of RAS were read."""
@@ -258,30 +267,15 @@ def answer_of(
     coded: bool = False,
 ) -> JobsAnswer:
     """The answer that a report on jobs gives; `snapshot` is None where no node was read."""
-    replies = [
-        {
-            "address": reply.place.address,
-            "seconds": round(reply.seconds, 4),
-            "trouble": reply.trouble,
-            "silent_connections": reply.silent,
-            "answers": reply.answers,
-        }
-        for reply in report.ras
-    ]
-    dumps = [
-        {"rank": dump.rank, "file": dump.origin, "entries": len(dump.entries)}
-        for dump in report.dumps.dumps
-    ]
-    refused = [{"file": file, "why": why} for file, why in report.dumps.refused]
     return JobsAnswer(
         source=_read_from(report) if snapshot is None else tuple(snapshot.source),
         assumptions=() if snapshot is None else tuple(snapshot.assumptions),
         simulated=simulated,
         seconds=report.seconds,
-        jobs=tuple(_job(job) for job in report.jobs),
-        ras={"asked": report.ras_asked, "places": replies},
+        jobs=tuple(map(job_entry, report.jobs)),
+        ras=ras_entry(report),
         traffic=report.traffic,
-        flight_recorder={"dumps": dumps, "refused": refused},
+        flight_recorder=dumps_entry(report),
         report=report,
         snapshot=snapshot,
         coded=coded,
@@ -339,7 +333,7 @@ def fact_blocks(job: JobState) -> Iterator[Block]:
     """What is known of a job, what is not, and the commands that tell more."""
     for finding in job.findings:
         sign = (BROKEN if finding.severity.counts else NOTICE).sign
-        yield Text(f"{sign} {clean(finding.title, 600)} [{_source(finding)}]", indent=2)
+        yield Text(f"{sign} {clean(finding.title, 600)} [{source_of(finding)}]", indent=2)
     for unknown in job.unknown:
         yield Text(f"? {clean(unknown, 600)}", indent=2, role=Role.MUTED)
     if job.steps:
@@ -347,14 +341,9 @@ def fact_blocks(job: JobState) -> Iterator[Block]:
         yield Commands(tuple(clean(step, 200) for step in job.steps), indent=4)
 
 
-def _source(finding: Finding) -> str:
-    """Where a fact about a job is from: "/proc", "RAS"."""
-    return ", ".join(finding.sources)
-
-
 def _table(job: JobState, snapshot: NodeSnapshot | None) -> Iterator[Block]:
     ranks = _most_telling(job.ranks)
-    held = _gpu_memory(job)
+    held = memory_held(job)
     rows = [_cells(rank, snapshot, held.get(rank.pid)) for rank in ranks]
     known = [at for at in range(len(COLUMNS)) if any(row[at] not in ("", UNKNOWN) for row in rows)]
     if known:
@@ -373,11 +362,6 @@ def _most_telling(ranks: Sequence[RankState]) -> Sequence[RankState]:
         return ranks
     order = sorted(range(len(ranks)), key=lambda at: (ranks[at].trouble is None, at))
     return [ranks[at] for at in sorted(order[:MOST_RANKS])]
-
-
-def _gpu_memory(job: JobState) -> dict[int | None, int | None]:
-    """By process: what it holds on its GPUs, as far as the driver says."""
-    return {} if job.job is None else {user.pid: user.memory_bytes for user in job.job.processes}
 
 
 def _cells(
@@ -411,64 +395,6 @@ def _read_from(report: JobsReport) -> tuple[str, ...]:
     by_inspector = INSPECTOR in alone
     by_dumps = report.dumps.dumps or not (saved or by_inspector)
     return ("flight recorder",) * bool(by_dumps) + ("RAS",) * saved + (INSPECTOR,) * by_inspector
-
-
-def _job(job: JobState) -> dict[str, Any]:
-    held = _gpu_memory(job)
-    return {
-        "name": job.name,
-        "program": job.program,
-        "verdict": job.verdict,
-        "sentence": job.sentence,
-        "brief": job.brief or job.sentence,
-        "quiet_seconds": job.quiet_seconds,
-        "world_size": None if job.job is None else job.job.world_size,
-        "ranks": [_rank(rank, held.get(rank.pid)) for rank in job.ranks],
-        "facts": [
-            {
-                "text": finding.title,
-                "from": _source(finding),
-                "weight": "bad" if finding.severity.counts else "note",
-                "ranks": [int(rank) for rank in finding.names(Kind.RANK)],
-            }
-            for finding in job.findings
-        ],
-        "unknown": list(job.unknown),
-        "next": list(job.steps),
-    }
-
-
-MEASURED = (
-    "user_cores",
-    "system_cores",
-    "memory_bytes",
-    "grown_bytes",
-    "threads",
-    "asleep",
-    "asleep_thread",
-)
-"""Fields of an activity that JSON holds by their names."""
-
-
-def _rank(rank: RankState, gpu_memory: int | None) -> dict[str, Any]:
-    activity, trouble, last = rank.activity, rank.trouble, rank.last
-    return {
-        "rank": rank.rank,
-        "pid": rank.pid,
-        "gpus": list(rank.gpus),
-        "trouble": None if trouble is None else trouble.text,
-        "trouble_from": None if trouble is None else trouble.source,
-        "last_collective": None if last is None else last.name,
-        "last_collective_from": None if last is None else last.source,
-        "gpu_busy_percent": rank.busy_percent,
-        "states": None if activity is None else list(activity.states),
-        **{name: getattr(activity, name, None) for name in MEASURED},
-        "wait_channel": None if activity is None else activity.channel,
-        "queued": None if activity is None else activity.queued,
-        "gpu_memory_bytes": gpu_memory,
-        "load": rank.load,
-        "waiting": rank.waiting,
-    }
 
 
 ONCE = Question(name="jobs", request=JobsRequest, answer=answer, page=page, width=_width)

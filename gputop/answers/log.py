@@ -8,9 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-import msgspec
+from typing import Annotated, ClassVar, TypedDict
 
 from gputop.answers.jobs import JobsAnswer, answer_of
 from gputop.answers.jobs import page as jobs_page
@@ -28,16 +26,22 @@ from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.jobs.flight.files import FoundDumps, named
 from gputop.topology.jobs.flight.files import read as read_dumps
 from gputop.topology.jobs.saved import in_sections, states_from_saved
+from gputop.topology.logs.comparing.agreement import Agreement, ComparedItem, PairAgreement
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.communicator import Communicator
 from gputop.topology.logs.report.outcome import RunOutcome
+from gputop.topology.logs.report.own_diagnostics import (
+    DiagnosticsReport,
+    OwnCheck,
+    OwnDiagnostics,
+)
 from gputop.topology.logs.report.places import gpus_from
 from gputop.topology.logs.report.report import LoggedVersions, LogNote, LogReport, Variable
 from gputop.topology.model.errors import GputopError
-from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import Page
-from gputop.topology.model.severity import BROKEN, SLOW
+from gputop.topology.model.finding import Candidate, Finding
+from gputop.topology.model.page import Fix, Page
+from gputop.topology.model.severity import BROKEN, SLOW, Sureness
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from gputop.topology.recorded.formats.ncclras import TOOL
@@ -79,29 +83,108 @@ class LogRequest(NodeRequest, frozen=True, kw_only=True):
     ] = None
 
 
+class LogRead(TypedDict):
+    """How much of a log was read and understood."""
+
+    lines: int
+    bytes: int
+    library_lines: int
+    kinds: dict[str, int]
+    cut: int
+    more: dict[str, int]
+    outputs_until: int | None
+    outputs_note: str | None
+    unread: tuple[LogNote, ...]
+    unknown: tuple[LogNote, ...]
+
+
+class DiagnosticsEntry(TypedDict):
+    """A report of NCCL's own diagnostics, and what it comes to."""
+
+    report: DiagnosticsReport
+    host: str
+    pid: int
+    line: int
+    begun: int
+    ended: int
+    checks: tuple[OwnCheck, ...]
+    milliseconds: float | None
+    across: str
+    passed: bool | None
+    sentence: str
+
+
+class ToolOutput(TypedDict):
+    """Where an output of another tool stands."""
+
+    tool: str
+    line: int
+    lines: int
+
+
+class ProofLine(TypedDict):
+    """A line of a log that proves something."""
+
+    line: int | None
+    text: str
+
+
+class LogFinding(TypedDict):
+    """What a log says went wrong."""
+
+    id: str
+    severity: str
+    title: str
+    cause: str
+    sureness: Sureness
+    proof: list[ProofLine]
+    count: int
+    candidates: tuple[Candidate, ...]
+    look: tuple[str, ...]
+    fix: tuple[Fix, ...]
+    sources: tuple[str, ...]
+
+
+class AgreementEntry(TypedDict):
+    """Whether a log agrees with the prediction."""
+
+    sentence: str
+    agree: int
+    differ: int
+    comparable: bool
+    why_not: str | None
+    library: str
+    ranks: dict[str, int]
+    outside: tuple[int, ...]
+    pairs: tuple[PairAgreement, ...]
+    items: tuple[ComparedItem, ...]
+    skipped: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
 class LogAnswer(Answer, frozen=True, kw_only=True, tag="gputop.log/1"):
     """Everything that is kept of a log, and what it means."""
 
     hidden: ClassVar[tuple[str, ...]] = ("read",)
     remarks = ()
-    log: dict[str, Any]
+    log: LogRead
     library: LoggedVersions
     hosts: tuple[str, ...]
     bootstrap: tuple[str, ...]
     environment: tuple[Variable, ...]
     communicators: tuple[Communicator, ...]
-    diagnostics: tuple[dict[str, Any], ...]
+    diagnostics: tuple[DiagnosticsEntry, ...]
     """Reports of NCCL's own diagnostics, each with what it comes to."""
     notes: tuple[LogNote, ...]
-    outputs: tuple[dict[str, Any], ...]
+    outputs: tuple[ToolOutput, ...]
     """Where outputs of other tools stand in it."""
     measured: tuple[PastedFigure, ...]
     outcome: RunOutcome
-    findings: tuple[dict[str, Any], ...]
+    findings: tuple[LogFinding, ...]
     next: str | None
     unexplained: tuple[LogNote, ...]
     node: str | None
-    agreement: dict[str, Any]
+    agreement: AgreementEntry
     read: ReadLog
 
 
@@ -200,13 +283,18 @@ def answer_about(read: ReadLog) -> LogAnswer:
     log, agreement = read.log, read.overlay.agreement
     sections = log.pasted.sections if log.pasted is not None else ()
     until = log.outputs_until
-    kept = ("lines", "bytes", "library_lines", "kinds", "cut", "more", "outputs_until")
     return LogAnswer(
         source=(log.name,),
         assumptions=tuple(read.overlay.assumptions),
         log={
-            **{name: getattr(log, name) for name in kept},
-            "outputs_note": until and not_looked_through(until),
+            "lines": log.lines,
+            "bytes": log.bytes,
+            "library_lines": log.library_lines,
+            "kinds": log.kinds,
+            "cut": log.cut,
+            "more": log.more,
+            "outputs_until": until,
+            "outputs_note": not_looked_through(until) if until else None,
             "unread": log.unread,
             "unknown": log.unknown,
         },
@@ -215,10 +303,7 @@ def answer_about(read: ReadLog) -> LogAnswer:
         bootstrap=log.bootstrap,
         environment=log.environment,
         communicators=log.communicators,
-        diagnostics=tuple(
-            {**msgspec.structs.asdict(report), "passed": report.passed, "sentence": report.sentence}
-            for report in log.diagnostics
-        ),
+        diagnostics=tuple(map(_diagnostics, log.diagnostics)),
         notes=log.notes,
         outputs=tuple(
             {"tool": section.tool, "line": section.first, "lines": len(section.lines)}
@@ -230,17 +315,45 @@ def answer_about(read: ReadLog) -> LogAnswer:
         next=read.next or None,
         unexplained=read.unexplained,
         node=read.overlay.node or None,
-        agreement={
-            "sentence": agreement.sentence,
-            "agree": agreement.agree,
-            "differ": len(agreement.differing),
-            **msgspec.structs.asdict(agreement),
-        },
+        agreement=_agreement(agreement),
         read=read,
     )
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _diagnostics(report: OwnDiagnostics) -> DiagnosticsEntry:
+    return {
+        "report": report.report,
+        "host": report.host,
+        "pid": report.pid,
+        "line": report.line,
+        "begun": report.begun,
+        "ended": report.ended,
+        "checks": report.checks,
+        "milliseconds": report.milliseconds,
+        "across": report.across,
+        "passed": report.passed,
+        "sentence": report.sentence,
+    }
+
+
+def _agreement(found: Agreement) -> AgreementEntry:
+    return {
+        "sentence": found.sentence,
+        "agree": found.agree,
+        "differ": len(found.differing),
+        "comparable": found.comparable,
+        "why_not": found.why_not,
+        "library": found.library,
+        "ranks": found.ranks,
+        "outside": found.outside,
+        "pairs": found.pairs,
+        "items": found.items,
+        "skipped": found.skipped,
+        "reasons": found.reasons,
+    }
+
+
+def _finding(finding: Finding) -> LogFinding:
     proofs = (proof for proof in finding.evidence if proof.line is not None)
     return {
         "id": finding.id,

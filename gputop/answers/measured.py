@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import msgspec
 
@@ -12,7 +12,7 @@ from gputop.answers.figure_words import nccl_lines
 from gputop.answers.figures import WIDTH, apart, blocks_of
 from gputop.answers.question import Answer
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, WARNINGS, Exit
-from gputop.measuring.expected import Expectations, as_json
+from gputop.measuring.expected import Expectations, ReferenceEntry, as_json
 from gputop.measuring.judged import low_probes, nothing_low
 from gputop.measuring.nccl_check import NcclCheck
 from gputop.measuring.quantities import shows_broken
@@ -26,7 +26,7 @@ from gputop.topology.model import units
 from gputop.topology.model.english import listing, plural
 from gputop.topology.model.page import Block, Page, Role, Text
 from gputop.topology.model.severity import FigureVerdict, Verdict
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.sources.live import LiveFeed
 
 LIVE = ("live",)
@@ -38,6 +38,60 @@ EXIT_CODES = {
 }
 """How a probe ended -> exit code; every other end leaves the question open."""
 _GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
+
+
+class JudgedMeasurement(Measurement, frozen=True, kw_only=True):
+    """A figure with what it is held against."""
+
+    expected: ReferenceEntry | None
+    """None where nothing was judged."""
+
+
+class ProbeNote(TypedDict):
+    """A remark of a probe that is no figure."""
+
+    topic: str
+    text: str
+    details: dict[str, Any]
+
+
+class RankLog(TypedDict):
+    """The device of a rank, and how much it logged."""
+
+    rank: int
+    device: str | None
+    uuid: str | None
+    log_lines: int
+    log_bytes_left_out: int
+
+
+class ProbeCost(TypedDict):
+    """How long a probe takes on so many GPUs, by its level."""
+
+    name: str
+    gpus: int
+    seconds: dict[str, float]
+
+
+class ListedProbe(TypedDict):
+    """A probe: what it measures, what it needs and what it costs."""
+
+    name: str
+    title: str
+    measures: str
+    method: str
+    minimum_gpus: int
+    memory_bytes_per_gpu: int
+    start_seconds: float
+    seconds_per_gpu: float
+    seconds_per_pair: float
+    seconds_alone: float
+    level_factors: dict[str, float]
+    host_memory_bytes: int
+    loads: tuple[str, ...]
+    needs_torch: bool
+    by_library: bool
+    imports: tuple[str, ...]
 
 
 class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
@@ -54,13 +108,13 @@ class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
     elapsed_seconds: float
     interpreter: dict[str, str] | None
     versions: dict[str, str]
-    measurements: tuple[dict[str, Any], ...]
+    measurements: tuple[JudgedMeasurement, ...]
     """Each with its reference as "expected", null where nothing was judged."""
     four_numbers: tuple[str, ...]
     patterns: tuple[str, ...]
-    notes: tuple[dict[str, Any], ...]
-    ranks: tuple[dict[str, Any], ...] | msgspec.UnsetType = msgspec.UNSET
-    check: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    notes: tuple[ProbeNote, ...]
+    ranks: tuple[RankLog, ...] | msgspec.UnsetType = msgspec.UNSET
+    check: NcclCheck | msgspec.UnsetType | None = msgspec.UNSET
     run: ProbeRun
     known: Expectations
     nccl: NcclCheck | None = None
@@ -95,7 +149,7 @@ class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
             else None,
             versions=dict(run.measurements[0].versions) if run.measurements else {},
             measurements=tuple(
-                {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
+                JudgedMeasurement(**msgspec.structs.asdict(figure), expected=as_json(judgement))
                 for figure, judgement in known.pairs()
             ),
             four_numbers=tuple(line.text for line in known.main),
@@ -105,9 +159,7 @@ class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
                 for note in outcome.notes
             ),
             ranks=_ranks(run) if ranked else msgspec.UNSET,
-            check=(None if nccl is None else msgspec.to_builtins(nccl))
-            if ranked
-            else msgspec.UNSET,
+            check=nccl if ranked else msgspec.UNSET,
             run=run,
             known=known,
             nccl=nccl,
@@ -129,7 +181,7 @@ class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
         return {**first, **found}
 
 
-def _ranks(run: ProbeRun) -> tuple[dict[str, Any], ...]:
+def _ranks(run: ProbeRun) -> tuple[RankLog, ...]:
     """The device of each rank and the size of its log."""
     outcome = run.outcome
     used = () if outcome.hello is None else outcome.hello.devices

@@ -6,14 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 
 from gputop.answers.figures import WIDTH, apart, table
 from gputop.answers.measured import (
     LIVE,
+    ListedProbe,
     MeasuredAnswer,
+    ProbeCost,
     SuiteAnswer,
     chosen,
     headline,
@@ -90,9 +92,9 @@ class ListAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probes/1"):
     """The probes with their cost. `source` is live where the estimates are for this machine."""
 
     hidden = ("specs", "counts")
-    probes: tuple[dict[str, Any], ...]
+    probes: tuple[ListedProbe, ...]
     """What each costs and needs; its quantities appear in the answer of a run."""
-    estimates: tuple[dict[str, Any], ...]
+    estimates: tuple[ProbeCost, ...]
     specs: tuple[ProbeSpec, ...]
     counts: tuple[int, ...]
 
@@ -106,7 +108,7 @@ def probe_list_answer(asked: ListRequest) -> ListAnswer:
     return ListAnswer(
         source=("live",) if found else (),
         probes=tuple(
-            {name: value for name, value in each.items() if name != "quantities"}
+            cast("ListedProbe", {name: each[name] for name in ListedProbe.__annotations__})
             for each in described
         ),
         estimates=tuple(_estimate(spec, count) for spec in specs for count in counts),
@@ -122,8 +124,8 @@ def _found(gpus: str | None) -> int:
     return len(chosen(gpus, snapshot)) if snapshot.machine.gpus or gpus else 0
 
 
-def _estimate(spec: ProbeSpec, count: int) -> dict[str, object]:
-    seconds = {level: round(spec.estimate_seconds(count, level), 1) for level in ProbeLevel}
+def _estimate(spec: ProbeSpec, count: int) -> ProbeCost:
+    seconds = {level.value: round(spec.estimate_seconds(count, level), 1) for level in ProbeLevel}
     return {"name": spec.name, "gpus": count, "seconds": seconds}
 
 

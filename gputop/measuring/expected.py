@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
@@ -14,7 +14,7 @@ from gputop.topology.expectation.four_numbers import four_numbers
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.patterns import FigurePattern
 from gputop.topology.expectation.patterns import patterns as patterns_of
-from gputop.topology.model.severity import FigureVerdict
+from gputop.topology.model.severity import FigureBasis, FigureVerdict
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
@@ -131,7 +131,24 @@ def main_figures(figures: Sequence[Measurement]) -> list[Measurement]:
     return best
 
 
-def as_json(judgement: Judgement | None) -> dict[str, Any] | None:
+class ReferenceEntry(TypedDict):
+    """What a figure is held against, and what comes of it."""
+
+    verdict: FigureVerdict
+    healthy: float | None
+    low: float | None
+    high: float | None
+    unit: str | None
+    basis: FigureBasis | None
+    source: str | None
+    scaled: list[str]
+    share: float | None
+    cause: str
+    explained: bool
+    note: str
+
+
+def as_json(judgement: Judgement | None) -> ReferenceEntry | None:
     """A judgement as `gputop probe --json` writes it."""
     if judgement is None:
         return None

@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import shutil
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,33 @@ def test_the_files_are_those_of_the_records() -> None:
     assert changed == [], "python -m gputop.commands.schema writes them, or says what breaks"
     left = {path.name for path in (ROOT / FOLDER).iterdir()}
     assert left >= {file_of(tag) for tag in schemas.documents()}
+
+
+def free(part: Any, at: str) -> Iterator[str]:
+    """Where a schema allows any object."""
+    if isinstance(part, list):
+        for one in part:
+            yield from free(one, at)
+    if not isinstance(part, dict):
+        return
+    if part.get("type") == "object" and not part.keys() & {"properties", "additionalProperties"}:
+        yield at
+    for name, inner in part.items():
+        if name != "default":
+            yield from free(inner, at if name in WORDS else f"{at}/{name}")
+
+
+WORDS = ("properties", "items", "anyOf", "$defs", "prefixItems", "additionalProperties")
+
+
+def test_what_a_document_holds_is_said() -> None:
+    found = {place for tag in schemas.documents() for place in free(schemas.schema_of(tag), "")}
+    assert found == {
+        "/Fleet/change", "/Fleet/drain", "/Fleet/findings", "/Fleet/groups", "/Fleet/links",
+        "/Plan/culprits", "/Plan/suspects",
+        # Each probe has remarks of its own.
+        "/Measurement/details", "/JudgedMeasurement/details", "/ProbeNote/details",
+    }  # fmt: skip
 
 
 def test_a_version_may_gain_a_field_and_lose_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gputop.answers.figures import WIDTH, table
@@ -124,7 +125,7 @@ def test_the_document_says_what_was_expected() -> None:
     known, _ = judged(150.0)
     run = run_of("p2p", measurements=known.figures)
     answer = MeasuredAnswer.of(run, known)
-    one = answer.document()
+    one = msgspec.to_builtins(answer.document())
     low = next(m for m in one["measurements"] if m["quantity"] == "write_bandwidth")
     assert set(low["expected"]) == {
         "verdict", "healthy", "low", "high", "unit", "basis", "source", "scaled", "share",

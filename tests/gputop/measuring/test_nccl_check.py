@@ -183,15 +183,16 @@ def test_the_document_names_ranks_and_holds_the_check() -> None:
     run = result(recorded("default"), said("collective_finishes", verdict="finished"))
     check = check_run(node(), run, {"NCCL_NVLS_ENABLE": "0"})
     answer = MeasuredAnswer.of(run, nccl=check)
-    one = answer.document()
+    one = msgspec.to_builtins(answer.document())
     assert one["schema"] == "gputop.probe/1"
     assert [rank["device"] for rank in one["ranks"]] == list(check.gpus[:2])
     assert len(one["check"]["pairs"]) == 12
     assert one["measurements"][0]["quantity"] == "collective_finishes"
     assert one["measurements"][0]["src"] is None
     assert msgspec.json.encode(one)
-    assert SuiteAnswer(runs=(answer,)).document() == one
-    assert SuiteAnswer(runs=(answer, answer)).document()["runs"] == [one, one]
+    whole = answer.document()
+    assert SuiteAnswer(runs=(answer,)).document() == whole
+    assert SuiteAnswer(runs=(answer, answer)).document()["runs"] == [whole, whole]
 
 
 def run_by_hand(monkeypatch: pytest.MonkeyPatch, posted: list[Any], run: Any) -> None:
