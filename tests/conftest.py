@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_textual_snapshot
@@ -105,14 +106,14 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what nobody asked for; what is also marked `gate` stays."""
     unasked = [name for name in ASKED_FOR if name not in (config.option.markexpr or "")]
-    left = [
-        item
-        for item in items
-        if any(map(item.get_closest_marker, unasked)) and not item.get_closest_marker("gate")
-    ]
+    left: list[pytest.Item] = []
+    kept: list[pytest.Item] = []
+    for item in items:
+        out = any(map(item.get_closest_marker, unasked)) and not item.get_closest_marker("gate")
+        (left if out else kept).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:
@@ -126,10 +127,17 @@ def pytest_collection_finish() -> None:
     vars(gc)["set_threshold"] = lambda *_: None
 
 
-def pytest_sessionfinish() -> None:
-    """Look for garbage once: pytest looks five times, and finds no more of it."""
-    gc.collect()
+@pytest.hookimpl(trylast=True)  # what keeps snapshots makes its report in this hook
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Look for no garbage, and let no worker write a summary that nobody reads.
+
+    pytest looks five times, for warnings that fail nothing; that costs a process up to 3 s. The
+    report of unused snapshots compares each with every test, 5 s, and of workers it is discarded.
+    """
     gc.freeze()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert hasattr(session.config, "_syrupy")
+        session.config._syrupy.report = SimpleNamespace(lines=())
 
 
 @pytest.fixture
