@@ -118,6 +118,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         groups=groups,
         silence=inquiry.silence,
         world=job.world_size,
+        asleep={pid: loads_in_words.sleeps_in(seen) for pid, seen in judged.sleeps.items()},
         costs=[finding.brief for finding in given if finding.brief],
         ago=ago,
     )

@@ -1,6 +1,6 @@
 """One sentence about a job, and its verdict: the first case that applies says it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -60,6 +60,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Why RAS says nothing."""
     world: int | None = None
     """Ranks of the job on all nodes, where that is known."""
+    asleep: Mapping[int, str] = {}
+    """Where processes sleep, in words, as far as that is known."""
     costs: Sequence[str] = ()
     """What is wrong in what the ranks were given, in a few words each."""
     ago: str | None = None
@@ -168,7 +170,8 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
         named = listing([rank.label for rank in job.guilty], MOST_NAMED)
         works = "works" if len(job.guilty) == 1 else "work"
         return Sentence(f"runs: {named} {works} alone, {does}; {waiting}", JobVerdict.RUNS)
-    doing = f"; {does} meanwhile" if does else ""
+    asleep = job.asleep.get(job.guilty[0].pid or 0, "") if verdict is JobVerdict.WAITS else ""
+    doing = f"; {does} meanwhile" if does else f"; {asleep}" * bool(asleep)
     brief = _held(job, job.waiting, since) + doing
     return Sentence(f"{waiting}, {job.named}{doing}", verdict, brief)
 
@@ -179,8 +182,8 @@ def _held(job: JobFacts, waiting: Waiting, since: str) -> str:
         return f"{job.named}; {waiting.text}{since}"
     rank, quiet = job.guilty[0], job.quiet_seconds
     long = f" for {seconds(quiet)}" if since and quiet is not None and quiet >= TOLD_SECONDS else ""
-    why = "" if rank.trouble is None else f": {rank.trouble.text}"
-    return f"{rank.label} keeps {waiting.number:,} waiting{long} in {waiting.what}{why}"
+    said = f"{rank.label} keeps {waiting.number:,} waiting{long} in {waiting.what}"
+    return said if rank.trouble is None else f"{said}: {rank.trouble.text}"
 
 
 def _differing(job: JobFacts) -> Sentence | None:
@@ -396,11 +399,8 @@ def _unnamed(ras: Sequence[CommunicatorState]) -> str:
     if any(state.still is False or state.behind for state in ras):
         return ""
     number = next((n for state in ras if state.still and (n := state.behind_count)), 0)
-    if not number:
-        return ""
-    return (
-        f"{number:,} {'has' if number == 1 else 'have'} not launched it; which, RAS does not name"
-    )
+    have = "has" if number == 1 else "have"
+    return f"{number:,} {have} not launched it; which, RAS does not name" if number else ""
 
 
 def need_not_wait(state: CommunicatorState, ranks: Sequence[RankState]) -> str:

@@ -40,7 +40,7 @@ def job_of(name: str) -> JobState:
         ("lockslow", JobVerdict.SLOW, 1, "lock on a file", 15.0),
         ("othergpu", JobVerdict.SLOW, 1, "another program is on its GPU", 16.0),
         ("busycore", JobVerdict.SLOW, 1, "waits for a CPU", 15.5),
-        ("lock", JobVerdict.WAITS, 1, "has not launched it", None),
+        ("lock", JobVerdict.WAITS, 1, "waits for a lock on a file", None),
         ("crossed", JobVerdict.HANGS, 0, "in another order", None),
         ("p2poff", JobVerdict.SLOW, None, "NCCL_P2P_DISABLE=1", None),
         ("tplaunch", JobVerdict.SLOW, None, "starting kernels", None),

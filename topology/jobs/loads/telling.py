@@ -127,14 +127,19 @@ def _why_host(
         return "it waits for a disk"
     if (activity.cores or 0.0) >= FULL_CORE:
         return "its process uses a whole core meanwhile"
-    places = sleeps.get(late.pid, {})
+    if place := sleeps_in(sleeps.get(late.pid, {})):
+        return place
+    return "its process sleeps" if (activity.user_cores or 1.0) < 1 - OFTEN else ""
+
+
+def sleeps_in(places: Mapping[str, int]) -> str:
+    """Where a process sleeps, by functions of the kernel and how often each was seen; or ""."""
     looks = sum(places.values())
-    named = sorted((place for place in places if place), key=lambda place: -places[place])
-    for place in named:
+    for place in sorted(filter(None, places), key=lambda place: -places[place]):
         told = next((text for part, text in SLEEPS.items() if part in place), None)
         if told is not None and places[place] >= OFTEN * looks:
             return f"{told} ({place})"
-    return "its process sleeps" if (activity.user_cores or 1.0) < 1 - OFTEN else ""
+    return ""
 
 
 def findings(judged: JudgedLoads) -> Iterator[Finding]:
