@@ -20,19 +20,24 @@ SHOWN = 3
 ALL_CLEAR = "healthy"
 
 
-class RoundThread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thread of a round; README.md says what the fields are."""
+class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an answer has to hold; README.md says what the fields are."""
+
+    command: Literal["log", "check"]
+    sick: bool
+    cause_words: tuple[str, ...]
+    cure_words: tuple[str, ...]
+    also_words: tuple[str, ...] = ()
+
+
+class RoundThread(Expected, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thread of a round."""
 
     source: str
     title: str
     cause: str
     cure: str
     sure: Literal["confirmed", "likely", "unknown"]
-    command: Literal["log", "check"]
-    sick: bool
-    cause_words: tuple[str, ...]
-    cure_words: tuple[str, ...]
-    also_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ def round_scores(number: int) -> dict[str, RoundScore]:
     }
 
 
-def round_score(thread: RoundThread, said: dict[str, Any] | None) -> RoundScore:
+def round_score(thread: Expected, said: dict[str, Any] | None) -> RoundScore:
     """Score one answer; `said` is its JSON document, None where the text is refused."""
     if said is None:
         return RoundScore(0, "refused")
@@ -86,7 +91,11 @@ def round_score(thread: RoundThread, said: dict[str, Any] | None) -> RoundScore:
 
 def round_table(number: int) -> str:
     """The scores of a round as text, with their share and what counts against them."""
-    scores = round_scores(number)
+    return score_table(round_scores(number))
+
+
+def score_table(scores: dict[str, RoundScore]) -> str:
+    """Scores by name as text, with their share and what counts against them."""
     width = max(map(len, scores), default=0)
     rows = [
         f"{name:{width}}  {result.points:2}  {result.why:14}  {result.said}".rstrip()
@@ -128,7 +137,7 @@ def _told(findings: Iterable[dict[str, Any]]) -> Iterator[Told]:
             yield Told(_text(one, "cause"), f"{helps} {_text(one, 'cause', 'needs', 'fix')}")
 
 
-def _named(thread: RoundThread, told: list[Told], after: str) -> RoundScore:
+def _named(thread: Expected, told: list[Told], after: str) -> RoundScore:
     """Points for the cause, and for the cure beside it."""
     caused = [one for one in told if _any(thread.cause_words, one.claim)]
     for one in caused:
