@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -81,6 +82,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--hypothesis-profile", None):
         assert hasattr(providers, "_get_local_constants")
         vars(providers)["_get_local_constants"] = lambda: providers._local_constants
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Send at once what a worker asks of the counts of failed tests.
+
+    `--reruns` tells the count of a test in two small messages; Nagle's algorithm holds the second
+    one back until the first is acknowledged, and every short test would wait 30 ms for that.
+    """
+    counts = getattr(session.config, "failures_db", None)
+    if "PYTEST_XDIST_WORKER" in os.environ and counts is not None:
+        counts.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
