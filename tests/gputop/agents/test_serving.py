@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 import shlex
 import signal
 import statistics
@@ -168,6 +170,19 @@ def test_a_stream_that_is_closed_ends_it_quietly(closed: str) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ("serverInfo" in ended.stdout) is (closed == "2>&-")
+
+
+def test_a_person_at_a_terminal_is_told_what_it_waits_for() -> None:
+    master, slave = pty.openpty()
+    try:
+        with subprocess.Popen(COMMAND, cwd=ROOT, stdin=slave, stdout=PIPE, stderr=PIPE) as process:
+            os.write(master, b"\x04")
+            said, told = process.communicate(timeout=60)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert (process.returncode, said) == (0, b"")
+    assert b"an agent's client" in told
 
 
 def test_no_process_of_a_tool_reads_what_the_client_says() -> None:

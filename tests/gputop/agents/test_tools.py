@@ -16,6 +16,8 @@ from gputop.answers.check import CheckAnswer, CheckRequest
 from gputop.answers.check import answer as checked_answer
 from gputop.exits import Exit
 from gputop.topology.model.errors import GputopError
+from gputop.topology.recorded.demos.demo import names
+from tests.grid import turns
 from tests.support.checked import saved
 from tests.support.hostile import EVIL, obeyed, poisoned
 from tests.support.places import ROOT
@@ -31,6 +33,21 @@ OF_DEMO: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("next_measurement", "hgx-h100-8", {"log": OOM}),
 )
 """Beside what docs/agents.md asks."""
+OfAny = tuple[str, dict[str, Any]]
+OF_ANY: tuple[OfAny, ...] = (
+    ("node", {}),
+    ("topology", {}),
+    ("topology", {"gpu": "0"}),
+    ("topology", {"gpu": "0", "peer": "1"}),
+    ("explain", {}),
+    ("explain", {"collective": "AllReduce", "size_bytes": 1 << 30, "nodes": 2}),
+    ("what_if", {"set": {"NCCL_P2P_DISABLE": "1"}}),
+    ("check", {}),
+    ("check", {"measure": True}),
+    ("jobs", {}),
+    ("next_measurement", {}),
+    ("read_text", {"text": f"{OOM}\n"}),
+)
 TASKS = (ROOT / "docs/agents.md").read_text("utf-8")
 CALLS = re.findall(r"^-> (\w+) (\{.*\})\n((?:<- .*\n)+)", TASKS, re.MULTILINE)
 
@@ -53,6 +70,14 @@ def told(name: str, **arguments: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "demo", "arguments"), OF_DEMO)
 def test_a_tool_answers_about_a_demo(name: str, demo: str, arguments: dict[str, Any]) -> None:
     assert told(name, demo=demo, **arguments)["node"] == [f"demo {demo}"]
+
+
+@pytest.mark.parametrize(("demo", "call"), turns(names(), OF_ANY))
+def test_every_tool_answers_about_every_demo_in_20_kb(demo: str, call: OfAny) -> None:
+    name, arguments = call
+    document = told(name, demo=demo, **arguments)
+    assert document["node"] in ([f"demo {demo}"], [])
+    assert "left_out" not in document
 
 
 @pytest.mark.parametrize(("name", "arguments", "answer"), CALLS)
