@@ -18,8 +18,13 @@ from gputop.checking.policy import SiteFile
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import instead
+from gputop.topology.fleet.draining import Drain
+from gputop.topology.fleet.finding import FleetFinding
+from gputop.topology.fleet.grouping import AlikeNodes
+from gputop.topology.fleet.planning.culprits import CulpritKind, Direction
 from gputop.topology.fleet.planning.looks import NetLook
 from gputop.topology.fleet.section import FleetSection
+from gputop.topology.fleet.since import HostChange
 from gputop.topology.model.severity import FigureBasis, OpenWord, Verdict
 from gputop.topology.model.snapshot import SCHEMA, NodeSnapshot
 
@@ -106,6 +111,64 @@ class _FleetHost(msgspec.Struct):
     findings: tuple[str, ...]
 
 
+def _folded(record: type[msgspec.Struct], **other: Any) -> Any:
+    """A record about nodes as a document has it: their names folded into one text."""
+    hints = typing.get_type_hints(record) | {"hosts": str} | other
+    fields: list[Any] = [
+        (field.name, hints[field.name])
+        if field.required or field.name in other
+        else (field.name, hints[field.name], msgspec.UNSET)
+        for field in msgspec.structs.fields(record)
+    ]
+    known = {field.name for field in msgspec.structs.fields(record)}
+    fields += [(name, hint) for name, hint in other.items() if name not in known]
+    names = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
+    return msgspec.defstruct(f"Folded{record.__name__}", fields, kw_only=True, rename=names)
+
+
+if typing.TYPE_CHECKING:
+    _FoldedFinding: typing.TypeAlias = Any
+    _FoldedNodes: typing.TypeAlias = Any
+    _FoldedDrain: typing.TypeAlias = Any
+else:
+    _FoldedFinding = _folded(FleetFinding, count=int)
+    _FoldedNodes = _folded(AlikeNodes, count=int)
+    _FoldedDrain = _folded(Drain)
+
+
+class _Culprit(msgspec.Struct):
+    kind: CulpritKind
+    hosts: tuple[str, ...]
+    rail: int | None
+    switch: str | None
+    direction: Direction | None
+    fails: bool
+    said: str
+    because: str
+
+
+class _Suspect(msgspec.Struct):
+    host: str
+    rails: tuple[int, ...]
+    bad_looks: int
+
+
+class _FleetLinks(msgspec.Struct):
+    looks: int
+    unfinished: int
+    culprits: tuple[_Culprit, ...]
+    suspects: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+class _FleetChange(msgspec.Struct):
+    worse: tuple[HostChange, ...]
+    better: tuple[HostChange, ...]
+    other: tuple[HostChange, ...]
+    came: tuple[_FoldedFinding, ...]
+    gone: tuple[_FoldedFinding, ...]
+
+
 class _Fleet(_Printed, tag="gputop.fleet/1"):
     """Many nodes judged together; printed by `gputop fleet DIR --json`."""
 
@@ -113,14 +176,14 @@ class _Fleet(_Printed, tag="gputop.fleet/1"):
     exit_code: int
     counts: dict[str, int]
     expected: str | None
-    findings: tuple[dict[str, Any], ...]
+    findings: tuple[_FoldedFinding, ...]
     hosts: dict[str, _FleetHost]
-    groups: tuple[dict[str, Any], ...]
+    groups: tuple[_FoldedNodes, ...]
     figures: tuple[_FleetFigure, ...]
-    drain: tuple[dict[str, Any], ...]
-    pairs: tuple[Any, ...]
-    links: dict[str, Any]
-    change: dict[str, Any] | None
+    drain: tuple[_FoldedDrain, ...]
+    pairs: tuple[str, ...]
+    links: _FleetLinks
+    change: _FleetChange | None
 
 
 class _PlanPair(msgspec.Struct):
@@ -144,8 +207,8 @@ class _Plan(msgspec.Struct, tag="gputop.fleet-plan/1", kw_only=True):
     strategy: str = ""
     topology: str | None = None
     cost: dict[str, float] = {}
-    culprits: tuple[dict[str, Any], ...] = ()
-    suspects: tuple[dict[str, Any], ...] = ()
+    culprits: tuple[_Culprit, ...] = ()
+    suspects: tuple[_Suspect, ...] = ()
     doubts: tuple[str, ...] = ()
 
 

@@ -17,6 +17,7 @@ import pytest
 import gputop
 from gputop import schemas
 from gputop.answers.question import Reply
+from gputop.commands.fleet.made_up import make_fleet
 from gputop.commands.schema import FOLDER, file_of, stale, write_all
 from gputop.exits import USAGE, Exit
 from gputop.topology.model.severity import OpenWord
@@ -88,6 +89,21 @@ def test_the_json_of_a_demo_is_as_its_schema_says(demo: str, command: tuple[str,
 @pytest.mark.parametrize("command", share([(one,) for one in OF_NO_NODE], 3))
 def test_so_is_what_is_about_no_node(command: tuple[str, ...]) -> None:
     assert_valid(gputop_here(*command, "--json").stdout)
+
+
+def test_so_is_what_changed_in_a_fleet(tmp_path: Path) -> None:
+    folders = [tmp_path / name / "checks" for name in ("before", "now")]
+    for folder in folders:
+        folder.parent.mkdir()
+        make_fleet(folder)
+    for path in sorted(folders[1].glob("g?.json")):
+        path.unlink()
+    for one, other in (folders, folders[::-1]):
+        done = gputop_here("fleet", str(one), "--since", str(other), "--json")
+        assert_valid(done.stdout)
+        change = json.loads(done.stdout)["change"]
+        assert change["came"] or change["gone"]
+        assert change["worse"] or change["better"] or change["other"]
 
 
 @pytest.mark.parametrize(("source", "command"), turns(RECORDED, OF_A_NODE[:-2]))
@@ -181,8 +197,6 @@ WORDS = ("properties", "items", "anyOf", "$defs", "prefixItems", "additionalProp
 def test_what_a_document_holds_is_said() -> None:
     found = {place for tag in schemas.documents() for place in free(schemas.schema_of(tag), "")}
     assert found == {
-        "/Fleet/change", "/Fleet/drain", "/Fleet/findings", "/Fleet/groups", "/Fleet/links",
-        "/Plan/culprits", "/Plan/suspects",
         # Each probe has remarks of its own.
         "/Measurement/details", "/JudgedMeasurement/details", "/ProbeNote/details",
     }  # fmt: skip
