@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -218,15 +218,26 @@ def _stay() -> None:
         setattr(os, name, held(name, getattr(os, name)))
 
 
+@contextmanager
+def foreign() -> Iterator[None]:
+    """Run code of a plugin in this thread: it can neither ask for plugins nor end the process."""
+    _stay()
+    before = getattr(_foreign, "runs", False)
+    _foreign.runs = True
+    try:
+        yield
+    finally:
+        _foreign.runs = before
+
+
 def _all_within(questions: list[Callable[[], Any]], seconds: float) -> list[Answered | None]:
     """What each gives or raises, asked at once in threads of their own; None of those too late."""
-    _stay()
     answers: list[Answered | None] = [None] * len(questions)
 
     def ask(place: int) -> None:
-        _foreign.runs = True
         try:
-            answers[place] = questions[place](), None
+            with foreign():
+                answers[place] = questions[place](), None
         except BaseException as error:  # noqa: BLE001 - SystemExit of a plugin too
             answers[place] = None, error
 

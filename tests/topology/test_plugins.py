@@ -19,6 +19,7 @@ from gputop.topology.hardware.specs import own_skus, skus
 from gputop.topology.plugins import PLUGINS, Plugin, PluginGroup, Plugins, trusted_folders
 from gputop.topology.recorded.load import LoadError
 from gputop.topology.recorded.load import load as load_files
+from gputop.topology.sources.plugged import _Guarded
 from tests.support.places import ROOT
 from tests.support.plugins_made import FINDS, RULE, distribution, example, rule_plugin, use
 from tests.support.rule_cases import base, diagnosed
@@ -266,6 +267,20 @@ def test_nothing_is_looked_up_while_it_is_held_and_only_in_one_thread(tmp_path: 
     assert len(held.of(PluginGroup.THEMES, things)) == 1
     assert held.of(PluginGroup.RULES, things) == ()
     assert asked == ["MainThread"]
+
+
+def test_a_reader_of_a_plugin_is_given_hints() -> None:
+    class Read:
+        wanted = 0
+
+        def __call__(self) -> dict[str, int]:
+            return {"wanted": self.wanted}
+
+    guarded: Any = _Guarded(Read())
+    assert hasattr(guarded, "wanted")
+    assert not hasattr(guarded, "other")
+    guarded.wanted = 7
+    assert guarded() == {"wanted": 7}
 
 
 def test_a_plugin_may_ask_for_tables_while_it_is_imported(

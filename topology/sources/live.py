@@ -14,6 +14,7 @@ from ..model.part import PartialNode, has_machine
 from ..model.readings import pace_seconds
 from ..model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
 from ..model.source import Source, SourceAbsent
+from ..plugins import PluginRefused
 from . import MAKERS, NAMES, load
 from .collect import merge, merge_machine
 from .feed import LATER_SECONDS
@@ -135,9 +136,8 @@ class SourceThread:
                 pause = max(pause, RETRY_ABSENT_SECONDS / self._factor())
             except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
                 # The last good answer stays; its age shows that it is old.
-                self.problem = Problem(
-                    source=self.source.id, text=f"{type(error).__name__}: {error}"[:300]
-                )
+                kind = "" if isinstance(error, PluginRefused) else f"{type(error).__name__}: "
+                self.problem = Problem(source=self.source.id, text=f"{kind}{error}"[:300])
                 self._reader = None
             else:
                 self.part, self.problem = part, None

@@ -145,6 +145,29 @@ def test_a_source_of_a_plugin_is_asked(tmp_path: Path) -> None:
     assert gpu["name"] == "Made"
 
 
+@pytest.mark.parametrize(
+    ("reader", "parse"),
+    [
+        ("lambda: os._exit(0)", "PartialNode()"),
+        ("lambda: lambda: os._exit(0)", "PartialNode()"),
+        ("lambda: dict", "os._exit(0)"),
+    ],
+)
+def test_a_source_that_would_end_the_process_fails_alone(
+    reader: str, parse: str, tmp_path: Path
+) -> None:
+    text = SOURCE.partition("def parse")[0] + (
+        f"import os\nS = Source(id='made', interval_seconds=10, deadline_seconds=5,"
+        f" reader={reader}, parse=lambda raw: {parse})\n"
+    )
+    group = {"sources": {"made": "made_leaver:S"}}
+    distribution(tmp_path / "site", "leaver", group, {"made_leaver": text})
+    done = gputop("snapshot", PYTHONPATH=str(tmp_path / "site"))
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["machine"]["host"]
+    assert "made: it called os._exit, which would have ended gputop" in done.stderr
+
+
 async def looked_up(pilot: Pilot[Any]) -> None:
     """Wait until the plugins were looked up and joined."""
     for _ in range(200):
