@@ -144,6 +144,7 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
     (r"\b[Ss]ignal[ :]+(\d{1,2})\b", _of(Family.SIGNAL)),
     (r": non-zero status: (\d{1,3}) cu[A-Z]\w+", _of(Family.CUDA)),
     (r": non-zero status: (\d)\b", _of(Family.NVSHMEM)),
+    (r": non-zero status: (\d{2,3})\b", _errno),
     (r"(?i)\bhsa\b.*Call returned (\d{4})\b", _of(Family.HSA)),
     (
         r"(?i)\b(?:cuda|cudart|cublas)\w* (?:driver |runtime )?(?:failure|error)(?: code)?"

@@ -67,7 +67,8 @@ _WORLD = re.compile(
 """Words of texts that are about GPUs, their networks and jobs."""
 _HARMLESS = re.compile(
     rb"(?<!Assertion )(?:[Ee]rrors?|failures?|failed)\W{1,3}(?:0|none|None|no)\b"
-    rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities|\b[Cc]orrected\b"
+    rb"|(?<![\w.:])(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities"
+    rb"|\b[Cc]orrected\b"
     rb"|^\W*(?:\[\w+\]:)?\[W[ \d]|^\W*I\d{4} \d\d:\d\d:\d\d\."
     rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) "
 )
@@ -84,7 +85,7 @@ CODED = (
 _CODED = Sought(CODED)
 _MISSING = re.compile(
     rb"libibverbs: Warning|(?:exit|return) ?(?:code|status) *[:=(]? *\(?-?[1-9]|ib_umad module"
-    rb"|\bsynd 0x|[Rr]etry count(?:er)? exceeded|completion with error"
+    rb"|\bsynd 0x|[Rr]etry count(?:er)? exceeded|completion with error|output empty list"
     rb"|^\W*E\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (?:nixl|ucx)_\w+\.cpp:"
 )
 """Failures that call themselves warnings or have no word of a failure."""

@@ -27,6 +27,12 @@ LAYERS = {
     "socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9": "sockets",
     "posix_fallocate /dev/shm/x: No space left on device": "shared memory",
     "exits with return code = -9": "launcher",
+    "ib_md.c:1678 UCX  ERROR ibv_open_device(mlx5_0) failed: Cannot allocate memory": "verbs",
+    "mlx5_cmd_check:795: ALLOC_UAR(0x802) failed, status limits exceeded(0x8)": "verbs",
+    "ibgda.cpp:1393: non-zero status: 121 Error in mlx5dv_devx_obj_modify for INIT2RTR_QP": "verbs",
+    "src/nvshmem/ibgda.cpp:2234: NULL value Unable to create ah.": "verbs",
+    "mm_iface failed to allocate receive FIFO": "UCX",
+    "libfabric:85::core:fi_getinfo_():1392<warn> provider efa output empty list": "libfabric",
     "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service": "driver",
     "rocminfo: HSA_STATUS_ERROR_OUT_OF_RESOURCES": "driver",
     "cuMemCreate failed: operation not permitted": "P2P",
@@ -124,3 +130,18 @@ def test_a_title_without_a_code_holds_the_line() -> None:
     decoded = decode(said)
     assert decoded is not None
     assert said in decoded.title
+
+
+def test_a_status_of_nvshmem_above_nine_is_an_errno() -> None:
+    small, large = (decode(f"init.cu:9: non-zero status: {number} x") for number in (7, 121))
+    assert small is not None
+    assert large is not None
+    assert small.code is by_name()["NVSHMEMX_ERROR_INTERNAL"]
+    assert large.code is by_name()["EREMOTEIO"]
+
+
+def test_memory_that_is_used_up_is_not_blamed_on_the_other_side() -> None:
+    line = "ucp_ep.c:9 UCX  ERROR cannot send: Cannot allocate memory"
+    (found,) = decoded_findings([FailingLine(1, line)], [], [line], "x")
+    assert found.candidates[0].cause.startswith("Memory of one kind")
+    assert not any("other side" in one.cause for one in found.candidates)

@@ -152,6 +152,14 @@ def test_a_failure_in_unknown_words_is_quoted() -> None:
     assert [note.line for note in unexplained(answer.log)] == [1]
 
 
+def test_an_address_that_ends_in_zero_counts_no_failures() -> None:
+    answer = read("nvidia: GPU at 0000:83:00.0 failed to start its engine")
+    counted = read("nvidia: GPU test: 12 passed, 0 failed")
+    assert [note.line for note in unexplained(answer.log)] == [1] or answer.findings
+    assert not unexplained(counted.log)
+    assert not counted.findings
+
+
 def test_patterns_match_the_same_lines_with_and_without_the_look_for_texts() -> None:
     # The texts that are looked for first are only a short cut.
     signs = known_signs()

@@ -21,6 +21,8 @@ _OF_SETUP = re.compile(
     re.IGNORECASE,
 )
 """Tests of DCGM about the driver and its settings, not about the hardware."""
+_OF_LINKS = re.compile(r"NvLink link \d+ is currently down")
+"""What DCGM also says of boards without a bridge (NVIDIA/DCGM#49, NVIDIA/NVSentinel#1481)."""
 
 
 def _pasted(case: Case) -> list[Measurement]:
@@ -38,6 +40,8 @@ def _check_dcgm(case: Case) -> Found:
     worst = [figure for figure in failed if not _OF_SETUP.search(figure.variant or "")]
     numbers = {int(n) for figure in worst for n in re.findall(r"\d+", figure.details["gpus"])}
     shown = list(dict.fromkeys(map(_said, worst or failed or bad)))
+    if worst and all(_OF_LINKS.search(figure.why_none or "") for figure in worst):
+        return _links_down(case, worst)
     return DCGM.finding(
         BROKEN if worst else NOTICE,
         f"DCGM {'failed' if failed else 'warned'}: {'; '.join(shown[:3])}",
@@ -49,6 +53,25 @@ def _check_dcgm(case: Case) -> Found:
         fix=[
             "Repeat it on these GPUs with nothing else on the node. $ dcgmi diag -r 3 -v",
             "Look for Xid lines of the same time. # dmesg | grep -iE 'xid|sxid'",
+        ],
+    )
+
+
+def _links_down(case: Case, failed: list[Measurement]) -> Found:
+    """DCGM failed for links alone, which may be links that these boards do not have."""
+    wired = [gpu for gpu in case.gpus if gpu.nvlinks]
+    return DCGM.finding(
+        BROKEN if wired else NOTICE,
+        "DCGM calls NVLinks down" + ("" if wired else ", on boards that may have none"),
+        devices=wired,
+        evidence=[(_said(figure), "failed", figure.source) for figure in failed[:_SHOWN]],
+        impact="Traffic over these links goes another way, or fails."
+        if wired
+        else "A PCIe board without a bridge has no link, and DCGM calls that down all the same.",
+        fix=[
+            "See which links are there and up. $ nvidia-smi nvlink -s",
+            "Where there is a bridge or a switch: seat the bridge, or see whether Fabric Manager "
+            "runs. Where there is none: nothing is to be mended; leave DCGM's words out.",
         ],
     )
 

@@ -84,12 +84,14 @@ def _state(case: Case) -> Found:
     known = needed([gpu for gpu in case.gpus if gpu.fabric and gpu.fabric.state is not None])
     bad = faulty([(gpu, word) for gpu in known if (word := _unready(gpu)) is not None])
     manager = case.host.fabric_manager
+    ended = {gpu.fabric.status for gpu, _ in bad if gpu.fabric and gpu.fabric.state == UP}
+    said = f" ({', '.join(sorted(filter(None, ended)))})" if ended else ""
     return of_gpus(
         STATE,
         case,
         bad,
         BROKEN,
-        "not part of the NVSwitch fabric: {gpus}",
+        f"not part of the NVSwitch fabric: {{gpus}}{said}",
         ("fabric", lambda _, word: word, FABRIC_SOURCE),
         last=[] if manager is None else [("fabric manager", manager, "/proc/*/comm")],
         impact="CUDA does not start on them (error 802, system not yet initialized), although "

@@ -82,9 +82,16 @@ FORMAT = text_format(
     parse=_parse,
     starts=re.compile(
         r"(?m)^[ \t]*(?:Successfully ran diagnostic|\|[ \t]*Diagnostic[ \t]+\|[ \t]*Result|"
-        r"\|[ \t]*Health Monitor Report|\|[ \t]*Overall Health[ \t]*\|)"
+        r"\|[ \t]*Health Monitor Report|\|[ \t]*Overall Health[ \t]*\||"
+        r"\+-{2,9}[ \t]+(?:Deployment|Integration|Hardware|Stress)[ \t]+-{2,30}\+)"
     ),
-    needs=("ran diagnostic", "| Diagnostic", "Health Monitor", "Overall Health"),
+    needs=(
+        "ran diagnostic",
+        "| Diagnostic",
+        "Health Monitor",
+        "Overall Health",
+        "+-----  ",
+    ),
     goes_on=re.compile(r"\s*(?:\||\+[-=+]{3})"),
     repeats=True,
 )
