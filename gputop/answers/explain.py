@@ -19,6 +19,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import LACKING, diagnose
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.expectation.domains import RackDomain, domain_of
 from gputop.topology.explain.answered import change_head, gpu_blocks, pair_head
 from gputop.topology.explain.prediction import MATRIX_RANKS, library_line, prediction_blocks
 from gputop.topology.explain.rank_orders import bottleneck
@@ -144,7 +145,9 @@ class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
     two_node: ExplainAnswer | msgspec.UnsetType = msgspec.UNSET
     """What one of two equal hosts decides, with `--nodes 2`."""
     multi_node: MultiNode | msgspec.UnsetType = msgspec.UNSET
-    """Rings, trees and rails over all hosts, with `--nodes` of two and more."""
+    """Rings, trees and rails over all hosts, with `--nodes` of two and more, by their NICs."""
+    domain: RackDomain | msgspec.UnsetType = msgspec.UNSET
+    """The NVLink domain that joins these hosts, where there is one: its figure is the job's."""
     view: Explained | msgspec.UnsetType = msgspec.UNSET
     """What its page is made of; only of the answer itself."""
 
@@ -162,6 +165,8 @@ class Explained(msgspec.Struct, frozen=True):
     """Of a job over two hosts."""
     many: MultiNode | None
     """Of a job over several hosts."""
+    domain: RackDomain | None
+    """That joins these hosts."""
     pair: tuple[int, int] | None
     advice: tuple[Advice, ...]
     findings: tuple[Finding, ...]
@@ -196,7 +201,14 @@ class Explained(msgspec.Struct, frozen=True):
         narrow = ""
         if self.pair is None and not changes and prediction.ranks <= MATRIX_RANKS:
             narrow = bottleneck(Node(self.snapshot).with_prediction(prediction))
-        yield from prediction_blocks(prediction, self.pair, text, narrow=narrow, unsure=unsure)
+        yield from prediction_blocks(
+            prediction,
+            self.pair,
+            text,
+            narrow=narrow,
+            notes=() if cost is None else cost.notes,
+            unsure=unsure,
+        )
         yield from self._advised()
         if self.two is not None and self.pair is not None:
             yield from (Blank(), Text("The same pair in a job over two hosts:"))
@@ -215,9 +227,16 @@ class Explained(msgspec.Struct, frozen=True):
         """All hosts of a job over several."""
         if self.many is None:
             return
+        from gputop.topology.explain.domains import sections_of_domain
         from gputop.topology.explain.hosts import sections as sections_of_hosts
 
-        for section in sections_of_hosts(self.many, self.prediction.assumptions):
+        assumed = self.prediction.assumptions
+        found = (
+            sections_of_hosts(self.many, assumed)
+            if self.domain is None
+            else sections_of_domain(self.many, self.domain)
+        )
+        for section in found:
             yield from section.blocks()
         yield from (Blank(), Text("One host alone:"))
 
@@ -269,7 +288,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         baseline = _one(asked, snapshot, addresses, {})
         prediction = _one(asked, snapshot, addresses, changes) if changes else baseline
         two = _one(asked, snapshot, addresses, changes, 2) if asked.nodes == 2 else None
-        many = None
+        many = domain = None
         if asked.nodes > 1:
             many = predict_hosts(
                 snapshot,
@@ -279,10 +298,22 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
                 hosts=asked.nodes,
                 missing=lacking,
             )
+            domain = domain_of(snapshot, Settings.of(snapshot, changes), many)
     pair, rank = _named(asked, snapshot, prediction)
     advice = advice_on(snapshot, prediction)
     view = Explained(
-        asked, snapshot, addresses, baseline, prediction, two, many, pair, advice, found, rank
+        asked,
+        snapshot,
+        addresses,
+        baseline,
+        prediction,
+        two,
+        many,
+        domain,
+        pair,
+        advice,
+        found,
+        rank,
     )
 
     def document(side: Prediction | None) -> ExplainAnswer | msgspec.UnsetType:
@@ -299,6 +330,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         baseline=document(baseline if changes else None),
         two_node=document(two),
         multi_node=msgspec.UNSET if many is None else many,
+        domain=msgspec.UNSET if domain is None else domain,
         view=view,
     )
 

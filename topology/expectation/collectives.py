@@ -13,6 +13,7 @@ from .collective_figures import LARGE_BYTES, Reached, estimated, published
 from .judgement import ESTIMATE, TOO_HIGH, Band, Expected, band
 from .links import FAST, PCIE, SAME, LinkRates, link_of_pair, mesh_links_down, proven
 from .modelled import modelled, overlooked, rings_left
+from .over_pcie import LINKS, over_pcie
 from .variables import Variables, choice_at
 
 COLLECTIVES = {
@@ -24,6 +25,7 @@ COLLECTIVES = {
     quantities.BROADCAST: ("broadcast_busbw", "Broadcast"),
 }
 """Quantity -> quantity of the table, and the library's name for the collective if it models it."""
+MODEL = "the library's own model of this topology"
 PLATEAU_BYTES = 256 << 20
 """Curves are judged from this size on; smaller messages show latency too."""
 CURVE_BYTES = 16 << 20
@@ -85,6 +87,10 @@ def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
     plateau = size is None or size >= PLATEAU_BYTES
     link = narrowest(node, group, sku)
     algorithm, found = _healthy(variables, figure, group, sku, link)
+    if found is None or found[2] == MODEL:
+        ranged = _of_links(node, variables, figure, group, found)
+        if ranged is not None:
+            return ranged
     if found is None:
         return Expected(note=f"no published figure for {group.count} GPUs", algorithm=algorithm)
     healthy, basis, source, what = found
@@ -123,8 +129,32 @@ def _healthy(
         found = estimated(sku, quantity, group.count, algorithm, size, link)
     # The model's figure is the one of large messages.
     if found is None and model_gbs and (size is None or size >= PLATEAU_BYTES):
-        found = (model_gbs, ESTIMATE, "the library's own model of this topology", "")
+        found = (model_gbs, ESTIMATE, MODEL, "")
     return algorithm, found
+
+
+def _of_links(
+    node: Node,
+    variables: Variables,
+    figure: Measurement,
+    group: Participants,
+    found: Reached | None,
+) -> Expected | None:
+    """A range where rings go over PCIe, of which the library's model knows three rates."""
+    size = figure.bytes_per_copy
+    if figure.quantity != quantities.ALL_REDUCE or (size is not None and size < CURVE_BYTES):
+        return None
+    made = variables.with_variables(variables.had(figure), group.addresses)
+    over = None if made is None or made.failure else over_pcie(made, node)
+    if over is None:
+        return None
+    modelled_gbs = 0.0 if found is None else found[0]
+    inside = over.low <= modelled_gbs <= over.high
+    point = band(
+        modelled_gbs if inside else over.middle, "GB/s", ESTIMATE, LINKS, scaled=(over.because,)
+    )
+    ranged = msgspec.structs.replace(point, low=over.low, high=over.high)
+    return Expected(band=ranged, plateau=size is None or size >= PLATEAU_BYTES)
 
 
 def _left(

@@ -150,7 +150,7 @@ def _told(node: Node, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     if not count or not sku.link_gbs or sku.link_kind.startswith("xgmi"):
         return None
     now = count * sku.link_gbs
-    switched = sku.fabric is BoardLinks.SWITCHED
+    switched = sku.fabric is BoardLinks.SWITCHED and not _shared_out(node, count, sku)
     design = (switched and sku.pair_gbs) or now
     few = now < SAME * design
     said = f"{gpu_label(one)} and {gpu_label(other)} are joined by {count} NVLinks"
@@ -162,6 +162,20 @@ def _told(node: Node, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
         missing=(f"{said}, {three(design)} GB/s need more",) if few else (),
         switched=switched,
     )
+
+
+def _shared_out(node: Node, count: int, sku: Sku) -> bool:
+    """Whether every pair has the same part of a GPU's links: a board of few GPUs without switches.
+
+    Four H100 SXM have six links to each of the other three (NVIDIA/cuda-samples issue 392).
+    """
+    gpus = node.machine.gpus
+    told = {
+        pair.nvlinks_reported
+        for one, other in combinations(gpus, 2)
+        if (pair := node.machine.pair(one.address, other.address)) is not None
+    }
+    return told == {count} and count * (len(gpus) - 1) == sku.link_count
 
 
 def _down(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..hardware.specs import BoardLinks, Sku, pcie_pairs
+from ..hardware.specs import GOOD, BoardLinks, Sku, pcie_pairs
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
@@ -110,18 +110,35 @@ def share_of(
     if link.kind is not PCIE:
         return published(sku.name, quantity)
     letters = node.pairs.kind(one.address, other.address)
-    if letters == ACROSS or quantity not in ("p2p_uni", "p2p_bidir"):
+    # Over PCIe a copy engine reads as fast as it writes (nvbandwidth issue 50 shows reads).
+    if (quantity := quantity.replace("p2p_read", "p2p_uni")) not in ("p2p_uni", "p2p_bidir"):
         return None
-    for item in pcie_pairs():
-        known = item.figure
-        if letters in item.relations and known.quantity == quantity and known.fraction:
-            # A virtual machine may draw one host bridge where there are switches or two sockets;
-            # through a host bridge the rate is the CPU's, and the reference is of one server.
-            same = (item.gen, item.width) == (link.gen, link.width)
-            sure = same and letters == BELOW_A_SWITCH and not node.machine.in_vm
-            basis = known.kind if sure else ESTIMATE
-            return Share(fraction=known.fraction, basis=basis, source=known.source)
-    return pcie_practical(link.gen or 0)
+    fit = [
+        item
+        for item in pcie_pairs()
+        if letters in item.relations
+        and item.figure.quantity == quantity
+        and item.figure.fraction is not None
+    ]
+    # Between sockets the CPUs decide, and those of another generation say nothing.
+    if letters == ACROSS:
+        fit = [item for item in fit if (item.gen, item.width) == (link.gen, link.width)]
+    # The row of this slot's rate before another one's.
+    fit.sort(key=lambda item: (item.gen, item.width) != (link.gen, link.width))
+    if not fit:
+        return None if letters == ACROSS else pcie_practical(link.gen or 0)
+    best = fit[0]
+    # A virtual machine may draw one host bridge where there are switches or two sockets;
+    # through a host bridge the rate is the CPU's, and the reference is of one server.
+    same = (best.gen, best.width) == (link.gen, link.width)
+    sure = same and letters == BELOW_A_SWITCH and not node.machine.in_vm
+    return Share(
+        fraction=best.figure.fraction or 0.0,
+        basis=best.figure.kind if sure else ESTIMATE,
+        source=best.figure.source,
+        least=best.least,
+        most=best.most,
+    )
 
 
 def _expected(share: Share, link: LinkRates, ways: float, unit: str | None) -> Expected:
@@ -138,6 +155,12 @@ def _expected(share: Share, link: LinkRates, ways: float, unit: str | None) -> E
     made = band(
         healthy, unit or "GB/s", share.basis, share.source, scaled=tuple(scaled), reach=reach
     )
+    if share.least is not None and share.most is not None:
+        made = msgspec.structs.replace(
+            made,
+            low=share.least * link.design_gbs * ways * GOOD,
+            high=share.most * link.design_gbs * ways / GOOD,
+        )
     return Expected(band=made, causes=link.missing, settled=link.gone)
 
 

@@ -21,6 +21,9 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     one_way_gbs: float | None = None
     """Payload one way of the measured link; None where a rule gives the share."""
+    least: float | None = None
+    """The lowest share that healthy machines of this kind have shown, where CPUs differ."""
+    most: float | None = None
 
 
 @cache

@@ -95,6 +95,12 @@ class Variables:
             )
         return self._repaired.without(values, gpus)
 
+    def with_variables(
+        self, values: Mapping[str, str], gpus: tuple[str, ...] | None
+    ) -> Prediction | None:
+        """The prediction with these variables as they are; None where it is not known."""
+        return self._predict(values, gpus)
+
     def with_more(self, changes: Mapping[str, str]) -> Prediction | None:
         """The prediction for the node as it is set up and with these variables set too."""
         return self._predict({**self.here, **changes}, None)

@@ -38,10 +38,12 @@ def prediction_blocks(
     cost: str = "",
     *,
     narrow: str = "",
+    notes: Sequence[str] = (),
     unsure: bool = False,
 ) -> Iterator[Block]:
     """A prediction, or one ordered pair of ranks of it; `cost`: what is lost here.
 
+    `notes`: what that stands on, and what helps.
     `narrow`: where the order of ranks that it takes is narrowest.
     `unsure`: whether its times hold only if NVLS comes up.
     """
@@ -50,6 +52,7 @@ def prediction_blocks(
         yield Text(guess)
     if cost:
         yield Text(sentence(cost).removesuffix("."))
+        yield from (Text(sentence(note), indent=2) for note in notes)
     if pair is None and prediction.pairs:
         yield Text(sentence(" · ".join(_in_short(prediction))).removesuffix("."))
     if narrow:
@@ -139,7 +142,9 @@ def _all(prediction: Prediction, unsure: bool) -> Iterator[Block]:
         yield from _nets(view)
     if prediction.coll_channels is not None:
         yield Text(f"Channels for collectives: {prediction.coll_channels}")
-    if prediction.choices:
+    if prediction.graphs.ring is not None and prediction.graphs.ring.at_floor:
+        yield Text("All-reduce by size: none, because its model of time stands on that floor")
+    elif prediction.choices:
         yield from (Blank(), Text("All-reduce by size (the library's own model):"))
         for choice in prediction.choices:
             yield Text(choice_line(choice, prediction.ranks), indent=2)

@@ -61,6 +61,9 @@ class PciePair(msgspec.Struct, frozen=True, kw_only=True):
     gen: int
     width: int
     figure: PublishedFigure
+    least: float | None = None
+    """Lowest and highest share of the line rate where the CPUs of machines differ."""
+    most: float | None = None
 
 
 class BoardLinks(Word):
@@ -189,6 +192,8 @@ def pcie_pairs() -> tuple[PciePair, ...]:
             gen=item["gen"],
             width=item["width"],
             figure=_figure(item, specs["sources"]),
+            least=item.get("least"),
+            most=item.get("most"),
         )
         for item in specs["pcie_pair"]
     )

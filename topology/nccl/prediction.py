@@ -66,6 +66,11 @@ class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
         return self.transport == NET
 
 
+FLOOR_GBS = 0.11
+"""The last rate that NCCL's search tries is 0.1 GB/s (graph/search.cc: its speed arrays end there).
+A graph of that rate fits nowhere."""
+
+
 class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
     """One outcome of the graph search; `channels` counts before NCCL doubles them."""
 
@@ -87,6 +92,11 @@ class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
     """Why the figures are an estimate; None when the search was followed to its end."""
     model: str | None = None
     """The node of RCCL's list that gave the rings, "rome_model_81"; None when it searched."""
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether its bandwidth is where the search ends, and no forecast."""
+        return bool(self.channels) and self.bw_intra <= FLOOR_GBS
 
 
 class Graphs(msgspec.Struct, frozen=True, kw_only=True):

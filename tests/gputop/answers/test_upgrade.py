@@ -61,7 +61,7 @@ def test_one_pair_shows_both_ladders(node: str) -> None:
 def test_the_same_version_changes_nothing(node: str) -> None:
     done = gputop("explain", "--from", node, "--nccl", "2.30.7", "--against", "2.30.7")
     assert done.stdout.startswith("Nothing changes from NCCL 2.30.7 to 2.30.7")
-    assert "with both (predicted)" in done.stdout.splitlines()[1]
+    assert "with both (estimate)" in done.stdout.splitlines()[1]
 
 
 @pytest.mark.parametrize(

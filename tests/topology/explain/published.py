@@ -15,6 +15,7 @@ from typing import Any
 import tomllib
 
 from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.expectation.domains import domain_of
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.judgement import TOO_HIGH
 from gputop.topology.hardware.specs import LOOK
@@ -168,8 +169,11 @@ def _of_node(snapshot: NodeSnapshot, settings: dict[str, str]) -> tuple[float, f
     """What explain states of an all-reduce over all GPUs."""
     made = predict(snapshot, Settings.of(snapshot, settings))
     cost = costs_of(Node(snapshot).with_prediction(made)).all_reduce
-    here = None if cost is None else cost.here
-    return (0.0, 0.0) if here is None else (here * LOOK, here * TOO_HIGH)
+    if cost is None or cost.here is None:
+        return 0.0, 0.0
+    if cost.low is not None and cost.high is not None:
+        return cost.low, cost.high
+    return cost.here * LOOK, cost.here * TOO_HIGH
 
 
 def _of_hosts(
@@ -179,8 +183,30 @@ def _of_hosts(
     found = predict_hosts(snapshot, Settings.of(snapshot, settings), hosts=figure["hosts"])
     if figure["quantity"] != quantities.ALL_REDUCE or not found.choices:
         return 0.0, 0.0
+    domain = domain_of(snapshot, Settings.of(snapshot, settings), found)
+    if domain is not None:
+        return domain.low, domain.high
     rate = bus_gbs(found.choices[-1], found.ranks)
     return rate * LOOK, rate * TOO_HIGH
+
+
+def all_reduce_range(
+    machine: dict[str, Any], names: tuple[str, ...] | None = None
+) -> tuple[float, float]:
+    """The range, or the one figure twice, of an all-reduce over all GPUs without settings.
+
+    (0, 0) where these texts tell of no two GPUs.
+    """
+    snapshot = snapshot_of(machine, names)
+    if len(snapshot.machine.gpus) < 2:
+        return 0.0, 0.0
+    made = predict(snapshot, Settings.of(snapshot))
+    cost = costs_of(Node(snapshot).with_prediction(made)).all_reduce
+    assert cost is not None
+    assert cost.here is not None
+    low, high = cost.low or cost.here, cost.high or cost.here
+    assert low <= cost.here <= high
+    return low, high
 
 
 def outcome(figure: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...flags.what_if.changes import BEFORE
-from ...hardware.specs import Sku
+from ...hardware.specs import BoardLinks, PublishedFigure, Sku
 from ...hardware.vendors import NVIDIA
 from ...model import quantities
 from ...model.severity import FigureBasis
@@ -18,8 +18,9 @@ from .. import collectives
 from ..collective_figures import published
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL, Band, band
-from ..links import host_link, mesh_links_down
+from ..links import SAME, host_link, mesh_links_down
 from ..modelled import COLLECTIVE, modelled, overlooked, ring_gbs, rings_left
+from ..over_pcie import LINKS, PCIE_TYPES, OverPcie, over_pcie
 from ..repaired import repaired
 from ..variables import choice_at
 from .cost import PREDICTED, Cost
@@ -32,12 +33,20 @@ NET_MEASURED_GBS = 4.2
 """The same with NCCL_SHM_DISABLE=1 as well, by sockets."""
 
 
-_MODEL = "the library's own model of this topology"
 _RINGS = "rings by the library's own count"
-_PCIE = ("PIX", "PXB", "PHB", "SYS")
-"""Types of a ring whose hops go over PCIe."""
 _KINDS = {"ring": "the rings", "tree": "the trees", "nvls": "NVLS"}
 """Algorithm -> whose channels its graph has."""
+_FLOOR = (
+    "NCCL's search found no ring at any rate of its table: the 0.1 GB/s that it prints then is the "
+    "floor of the table, no forecast."
+)
+OTHER_LINKS = (0.45, 2.2)
+"""Links of one count carry 14 to 50 GB/s each by model, where 25 are assumed; a pair of H100 on a
+bridge has been seen at half of that (NVIDIA/nccl issue 1161)."""
+BRIDGED = ("nvlink4", 0.48, "a pair on bridges, NVIDIA/nccl issue 1161, January 2024")
+"""Links of a board on bridges -> share of the model's figure that was seen: 115 of 240 GB/s."""
+SPREAD = 1.15
+"""From this ratio on, what others measured makes the figure a range."""
 _STAGED = "measured with these transports on four H200"
 
 
@@ -50,6 +59,9 @@ class _Figures(msgspec.Struct, frozen=True):
     source: str = ""
     least: float | None = None
     because: str = ""
+    low: float | None = None
+    high: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
@@ -58,7 +70,7 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
     if prediction is None or prediction.failure or prediction.ranks < 2:
         return None
     typical = _typical(prediction, judge)
-    found = _figures(prediction, judge, typical)
+    found = _ranged(_figures(prediction, judge, typical), prediction, judge)
     missing = _missing(judge)
     measured = _measured(node, judge)
     if measured is not None:
@@ -82,6 +94,75 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
         basis=found.basis,
         sources=(found.source,) if found.source else (),
         missing=missing,
+        low=found.low,
+        high=found.high,
+        notes=found.notes,
+    )
+
+
+def _ranged(found: _Figures, here: Prediction, judge: Judge) -> _Figures:
+    """The figure as a range: over PCIe from the links, else from what others measured.
+
+    What was not told makes it wider, and never another one.
+    """
+    if (over := over_pcie(here, judge.node)) is not None:
+        return _over(found, over)
+    if found.here is None or here.library.is_rccl or here.graphs.ring is None:
+        return found
+    if found.healthy is None or found.here < SAME * found.healthy:
+        return found
+    low = high = found.here
+    sku, count = _sku(judge), len(judge.node.machine.gpus)
+    if sku is None:
+        low, high = low * OTHER_LINKS[0], high * OTHER_LINKS[1]
+        note = "which GPUs these are is not told: the links of one model are twice as fast"
+        return msgspec.structs.replace(found, low=low, high=high, basis=ESTIMATE, notes=(note,))
+    known = [(one.measured, one.source) for one in _whole_nodes(sku, count, here)]
+    if (sku.fabric, sku.link_kind) == (BoardLinks.BRIDGE, BRIDGED[0]):
+        known.append((low * BRIDGED[1], BRIDGED[2]))
+    low = min(low, *(measured for measured, _ in known), low)
+    high = max(high, *(measured for measured, _ in known), high)
+    if high < low * SPREAD:
+        return found
+    said = "; ".join(f"{figure(measured)} GB/s ({source})" for measured, source in known)
+    return msgspec.structs.replace(
+        found, low=low, high=high, notes=(f"others measured {said} on such a node",)
+    )
+
+
+def _whole_nodes(sku: Sku, count: int, here: Prediction) -> list[PublishedFigure]:
+    """All-reduces over as many GPUs of this model, by the algorithm predicted or one not told."""
+    choice = choice_at(here, COLLECTIVE, LARGE_BYTES)
+    algorithm = "" if choice is None else choice.algorithm
+    return [
+        one
+        for one in sku.expected("allreduce_busbw")
+        if one.gpus == count and one.algorithm in ("", algorithm)
+    ]
+
+
+def _over(found: _Figures, over: OverPcie) -> _Figures:
+    """The figures with those of the links; NCCL's floor is no figure."""
+    inside = found.here is not None and over.low <= found.here <= over.high
+    # Where nobody measured these transports there is a range, and no point of it is likelier.
+    point = found.here if inside or found.here is None else over.middle
+    share = 1.0
+    if found.healthy and found.here is not None:
+        share = min(1.0, found.here / found.healthy)
+    notes = [f"From the links: {over.because}."]
+    if over.floor:
+        notes.insert(0, _FLOOR)
+    if over.remedies:
+        notes.append(f"What helped others: {'; '.join(over.remedies)}.")
+    return msgspec.structs.replace(
+        found,
+        healthy=found.healthy if inside or point is None else point / share,
+        here=point,
+        basis=ESTIMATE,
+        source=LINKS,
+        low=over.low,
+        high=over.high,
+        notes=tuple(notes),
     )
 
 
@@ -114,7 +195,7 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     whole = judge.variables.healthy(judge.variables.here, None)
     now = modelled(here, LARGE_BYTES)
     if whole is None or whole.failure:
-        return _Figures(here=now, basis=PREDICTED, source=_MODEL)
+        return _Figures(here=now, basis=PREDICTED, source=collectives.MODEL)
     healthy = modelled(whole, LARGE_BYTES)
     if healthy is None or now is None or overlooked(whole, here, LARGE_BYTES):
         return _by_rings(whole, here, typical)
@@ -123,11 +204,11 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
             return _by_rings(whole, here, typical)
         return _without_p2p(healthy, now, here, judge)
     ring = here.graphs.ring
-    narrow = _narrow(judge) if ring is not None and ring.type_intra in _PCIE else 1.0
+    narrow = _narrow(judge) if ring is not None and ring.type_intra in PCIE_TYPES else 1.0
     guess = narrow < 1 or (ring is not None and ring.estimate is not None)
     because = "" if guess else _in_steps(whole, here)
     basis = ESTIMATE if guess else PREDICTED
-    return _Figures(healthy, now * narrow, basis, _MODEL, because=because)
+    return _Figures(healthy, now * narrow, basis, collectives.MODEL, because=because)
 
 
 def _in_steps(whole: Prediction, here: Prediction) -> str:
@@ -152,7 +233,7 @@ def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> 
     if here.by_nvls_alone:
         slow = judge.variables.with_more(NO_NVLS)
         least = None if slow is None else modelled(slow, LARGE_BYTES)
-        return _Figures(healthy, now, PREDICTED, _MODEL, least)
+        return _Figures(healthy, now, PREDICTED, collectives.MODEL, least)
     sockets = any("Socket" in pair.label for pair in here.pairs)
     if sockets or all(not pair.by_net for pair in here.pairs):
         return _Figures(healthy, staged_gbs(_sku(judge), sockets=sockets), ESTIMATE, _STAGED)
@@ -168,11 +249,11 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
     if rings is None:
         return _Figures()
     healthy = model or (rings if made is None else made.healthy)
-    both = _RINGS if model is None else f"{_MODEL}; {_RINGS}"
+    both = _RINGS if model is None else f"{collectives.MODEL}; {_RINGS}"
     if _moved(whole, here):
         ring = here.graphs.ring
         # A ring that a model of a node prescribes keeps the speed of the links it cannot use.
-        counted = ring is not None and ring.type_intra in _PCIE
+        counted = ring is not None and ring.type_intra in PCIE_TYPES
         by_net = any(pair.by_net for pair in here.pairs)
         return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=both)
     share = rings_left(whole, here) or 1.0

@@ -34,6 +34,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Why the loss is larger or smaller than the links say; "" where the model cannot say."""
     missing: tuple[str, ...] = ()
     """What is not as it should be, as clauses."""
+    low: float | None = None
+    """The least that the figure here may be, where it is a range; `here` is one point of it."""
+    high: float | None = None
+    notes: tuple[str, ...] = ()
+    """What to know about the figure, as sentences: what it stands on, known remedies."""
 
     @property
     def lost(self) -> bool:
@@ -53,6 +58,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         """Both figures: "healthy 473 → here 355 GB/s (predicted)"; one where nothing is lost."""
         if self.healthy is None and self.here is None:
             return ""
+        if self.low is not None and self.high is not None and not self.lost:
+            return f"{three(self.low)} to {three(self.high)} GB/s ({self.basis})"
         if self.here is None:
             return f"healthy {three(self.healthy)} → here not known"
         refuted = self.healthy is not None and self.here > _REFUTING * self.healthy

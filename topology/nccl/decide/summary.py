@@ -90,6 +90,8 @@ def graph_line(name: str, graph: SearchGraph | None) -> str:
     kind = {1: "balanced", 2: "split", 3: "plain"}.get(graph.pattern, "")
     if kind:
         words += f" ({kind} tree)"
+    if graph.at_floor:
+        words += " (no ring fits: the floor of its table)"
     return f"{name}: {words}{' (estimate)' if graph.estimate else ''}"
 
 

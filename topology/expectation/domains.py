@@ -1,0 +1,150 @@
+"""A job over hosts that share an NVLink domain (NVL72): NCCL joins them into one system (MNNVL).
+
+The rings over joined hosts are not predicted. The figure is a range, from the links and from what
+others measured, and it never leaves the domain out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..hardware.specs import GOOD, LOOK, BoardLinks, PublishedFigure, Sku, sku_for
+from ..model.machine import Fabric, Gpu
+from ..model.snapshot import NodeSnapshot
+from ..model.units import figure as three
+from ..nccl.hosts.records import MultiNode
+from ..nccl.hosts.spread import bus_gbs
+from ..nccl.settings import Settings
+from ..nccl.versions import version_for
+from .collective_figures import LARGE_BYTES
+
+FLAG = "NCCL_MNNVL_ENABLE"
+QUANTITY = "allreduce_busbw"
+
+
+class RackDomain(msgspec.Struct, frozen=True, kw_only=True):
+    """The NVLink domain of a job over several hosts. GB/s of bus bandwidth, all-reduce of 1 GiB."""
+
+    gpus: int
+    """That one domain holds at most."""
+    hosts: int
+    """Hosts like this one in a whole domain."""
+    spanned: int
+    """Domains that the job needs at least."""
+    joined: bool | None
+    """Whether NCCL joins hosts; None where nothing tells whether they are of one clique."""
+    low: float
+    high: float
+    by_nics: float | None
+    """What the NICs alone would give, if MNNVL did not come up."""
+    measured: tuple[str, ...]
+    """What others measured in such a domain, with the source."""
+    notes: tuple[str, ...]
+    """What it needs and what is not known, as sentences."""
+
+
+def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> RackDomain | None:
+    """The domain of a job; None where no NVLink leads out of a host."""
+    gpus = snapshot.machine.gpus
+    sku = _model(gpus)
+    if sku is None or many.library.name != "nccl":
+        return None
+    clique = _clique(gpus)
+    size, own = sku.world_size or 0, len(gpus)
+    if size <= own or (clique is None and "world_size" in sku.unconfirmed):
+        return None
+    if clique == "":
+        return None  # NVML says that these GPUs are in no cluster
+    version, _ = version_for(f"{many.library.name}-{many.library.version}")
+    if settings.integer(FLAG, 2) == 0 or not version.mnnvl:
+        return None
+    by_nics = bus_gbs(many.choices[-1], many.ranks) if many.choices else None
+    hosts, spanned = size // own, -(-many.ranks // size)
+    known = _known(sku)
+    if not known:
+        return None
+    low = LOOK * min(_at_large(one) for one in known)
+    most = max(max((value for _, value in one.curve), default=one.measured) for one in known)
+    high = min(most / GOOD, sku.total_gbs or most / GOOD)
+    if by_nics is not None and (clique is None or spanned > 1):
+        low = min(low, by_nics)
+    return RackDomain(
+        gpus=size,
+        hosts=hosts,
+        spanned=spanned,
+        joined=None if clique is None else True,
+        low=low,
+        high=high,
+        by_nics=by_nics,
+        measured=tuple(_told(one) for one in known),
+        notes=tuple(_notes(many, hosts, spanned, clique, by_nics)),
+    )
+
+
+def _model(gpus: tuple[Gpu, ...]) -> Sku | None:
+    models = {sku.name: sku for gpu in gpus if (sku := sku_for(gpu)) is not None}
+    if len(models) != 1:
+        return None
+    (sku,) = models.values()
+    return sku if sku.fabric is BoardLinks.SWITCHED else None
+
+
+def _clique(gpus: tuple[Gpu, ...]) -> str | None:
+    """The cluster's UUID and the clique; "" for no cluster, None where nothing tells."""
+    fabrics: list[Fabric] = [gpu.fabric for gpu in gpus if gpu.fabric is not None]
+    told = [fabric for fabric in fabrics if fabric.cluster_uuid is not None]
+    if not told:
+        return None
+    uuid = told[0].cluster_uuid or ""
+    if not uuid.strip("0-"):
+        return ""
+    return f"{uuid}, clique {told[0].clique_id}"
+
+
+def _known(sku: Sku) -> list[PublishedFigure]:
+    return [one for one in sku.expected(QUANTITY) if one.gpus]
+
+
+def _at_large(figure: PublishedFigure) -> float:
+    """The figure at 1 GiB, where a run shows it."""
+    return next((value for size, value in figure.curve if size >= LARGE_BYTES), figure.measured)
+
+
+def _told(figure: PublishedFigure) -> str:
+    at = _at_large(figure)
+    largest = f", {three(figure.measured)} at most" if figure.measured > at else ""
+    return f"{three(at)} GB/s at 1 GiB{largest} on {figure.gpus} GPUs ({figure.source})"
+
+
+def _notes(
+    many: MultiNode, hosts: int, spanned: int, clique: str | None, by_nics: float | None
+) -> list[str]:
+    version = f"NCCL {many.library.version}"
+    found = [
+        f"{version} joins the hosts of one clique into one system (MNNVL); its rings over joined "
+        "hosts are not predicted here."
+    ]
+    if clique is None:
+        found.append(
+            "Whether these hosts are of one clique is not told: `nvidia-smi -q` has ClusterUUID "
+            "and CliqueId under Fabric, and they must be equal on all hosts."
+        )
+    else:
+        found.append(f"All hosts must report this cluster: {clique}.")
+    if spanned > 1:
+        found.append(
+            f"{many.hosts} hosts need {spanned} domains of {hosts} hosts; between domains the "
+            "NICs carry the bytes."
+        )
+    elif many.hosts < hosts:
+        found.append(
+            f"{hosts - many.hosts} of the {hosts} hosts of a whole domain take no part: if one is "
+            "missing by mistake, `nvidia-imex-ctl -N` names it."
+        )
+    fall = "" if by_nics is None else f" at {three(by_nics)} GB/s"
+    found.append(
+        "The service nvidia-imex must run on all hosts, with its channel in every container; else "
+        f'NCCL ends with "MNNVL is available but not working" (mnnvl.cc), and {FLAG}=0 then goes '
+        f"by the NICs alone{fall}."
+    )
+    return found
