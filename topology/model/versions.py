@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -10,6 +11,7 @@ from .severity import Word
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
 
 
+@lru_cache(4096)  # the tables of versions ask for theirs again and again
 def numbers(version: str) -> tuple[int, ...]:
     """The numbers of a version: "2.28.9", "nccl-2.28.9", "2.30.7+cuda13.0"; () when it has none."""
     found = _NUMBERS.search(version)
