@@ -91,8 +91,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     `--reruns` tells the count of a test in two small messages; Nagle's algorithm holds the second
     one back until the first is acknowledged, and every short test would wait 30 ms for that.
     """
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
+    if not hasattr(session.config, "workerinput"):
+        return  # the environment tells so of all that a worker starts too
     counts = getattr(session.config, "failures_db", None)
     if counts is not None:
         counts.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -173,7 +173,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     report of unused snapshots compares each with every test, 5 s, and of workers it is discarded.
     """
     gc.freeze()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if hasattr(session.config, "workerinput"):
         assert hasattr(session.config, "_syrupy")
         session.config._syrupy.report = SimpleNamespace(lines=())
 
