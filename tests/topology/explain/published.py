@@ -12,8 +12,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import tomllib
-
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.expectation.domains import domain_of
 from gputop.topology.expectation.judge import Judge
@@ -27,6 +25,7 @@ from gputop.topology.nccl.hosts.spread import bus_gbs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
+from gputop.topology.toml import tomllib
 
 from ...support.rule_cases import base
 
