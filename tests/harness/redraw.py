@@ -123,7 +123,7 @@ class Trial(NamedTuple):
         return [told for _, told in self.pressed(again, SURE_SECONDS)] if again else []
 
     def pressed(self, screens: Screens, quiet: float) -> list[tuple[str, str]]:
-        """Press these keys; screen and what was stale there."""
+        """Press these keys; screen and what was stale there. Ends where the program does."""
         found = []
         given = {"XDG_STATE_HOME": self.folder, "XDG_CONFIG_HOME": self.folder}
         with Line(
@@ -139,6 +139,9 @@ class Trial(NamedTuple):
                 self._go(line, screen, quiet)
                 for number, step in enumerate(_steps(key, action)):
                     self._press(line, step, quiet)
+                    if (code := line.process.poll()) is not None:
+                        # The terminal would echo each further key, as if a cell were stale.
+                        return [(screen, f"{screen} {key} and {number} more: it ended with {code}")]
                     if told := self._differs(line, quiet):
                         found.append((screen, f"{screen} {key} and {number} more: {told}"))
         return found
