@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gputop.topology.jobs.inspector import records
-from gputop.topology.jobs.inspector.comparing import compare, worst
+from gputop.topology.jobs.inspector.comparing import (
+    OperationKind,
+    RankWaits,
+    compare,
+    worst,
+)
 from gputop.topology.jobs.inspector.records import (
     MOST_BYTES,
     PROMETHEUS,
@@ -242,3 +248,59 @@ def test_of_a_running_job_the_end_of_a_long_file_is_read(
     assert told.refused == ()
     assert 5 < len(told.operations) < 20
     assert max(one.number for one in told.operations) == 199
+
+
+BOUNDS: dict[str, tuple[Any, Any]] = {
+    "rank": (1, 2),
+    "ranks": (records.MOST_RANKS, records.MOST_RANKS + 1),
+    "number": (2**63 - 1, 2**63),
+    "message_bytes": (2**50, 2**50 + 1),
+    "seconds": (records.LONGEST_SECONDS, records.LONGEST_SECONDS + 1),
+    "written_at": (1e11 - 1, 1e11),
+    "name": ("Send", ""),
+}
+LEAST: dict[str, tuple[Any, Any]] = {
+    "rank": (0, -1),
+    "ranks": (1, 0),
+    "number": (0, -1),
+    "message_bytes": (0, -1),
+    "seconds": (0.0, -1.0),
+    "written_at": (1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("field", [*BOUNDS, *(f"least {name}" for name in LEAST)])
+def test_what_no_operation_can_have_is_not_taken(field: str, tmp_path: Path) -> None:
+    sound = kept(tmp_path, lines(lambda *_: 244.0, 1)).operations[0]
+    least = field.startswith("least ")
+    name = field.removeprefix("least ")
+    possible, impossible = (LEAST if least else BOUNDS)[name]
+    assert records._is_possible(replace(sound, **{name: possible}))
+    assert not records._is_possible(replace(sound, **{name: impossible}))
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"), [((0.1, 0.3, 0.2), 0.2), ((0.1, 0.3), 0.2), ((0.1, None), None), ((), None)]
+)
+def test_the_share_of_the_rank_in_the_middle(
+    shares: tuple[float | None, ...], told: float | None
+) -> None:
+    waits = tuple(
+        RankWaits(rank=rank, pid=None, host="", seconds=1.0, last=0, share=share)
+        for rank, share in enumerate(shares)
+    )
+    made = OperationKind(
+        communicator="0xc",
+        group="",
+        ranks=4,
+        nodes=1,
+        name="AllReduce",
+        message_bytes=1,
+        matched=9,
+        transfer_seconds=1.0,
+        bus_gbs=None,
+        held=0,
+        each_seconds=None,
+        waits=waits,
+    )
+    assert made.share == (None if told is None else pytest.approx(told))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -219,3 +220,28 @@ def test_a_socket_that_only_listens_speaks_to_nobody() -> None:
 def test_only_an_open_connection_has_a_speaker(tmp_path: Path, state: str, known: bool) -> None:
     tree = machine(tmp_path, LINE.format(0, 28028, 40000, state, 77), p41000=77)
     assert speaker(tree, 28028, 40000, (41000,)) == (41000 if known else None)
+
+
+@pytest.mark.parametrize(("code", "refused"), [(errno.ECONNREFUSED, True), (errno.EPIPE, False)])
+@pytest.mark.parametrize("act", ["read", "write"])
+def test_an_error_in_a_connection_tells_whether_nobody_listens(
+    act: str, code: int, refused: bool
+) -> None:
+    class Failing:
+        def getsockopt(self, *_: int) -> int:
+            return 0
+
+        def _fail(self, _: object) -> int:
+            raise OSError(code, "no")
+
+        send = recv = _fail
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        line = client._Line("127.0.0.1", listening.getsockname()[1], 1.0, lambda *_: None)
+    line.socket.close()
+    line.socket = Failing()  # type: ignore[assignment]
+    if act == "read":
+        assert line.read(100) == 0
+    else:
+        line.write()
+    assert (line.ended, line.refused) == (True, refused)

@@ -269,3 +269,14 @@ def test_an_excerpt_is_read_where_that_is_wanted() -> None:
     assert (dead.communicators, dead.silent[0].dead) == ((), True)
     down = parse(public("teardown-2.24"), whole=False)
     assert [one.state for one in down.communicators] == ["FINALIZE", *["RUNNING"] * 7, "INIT"]
+
+
+@pytest.mark.parametrize(("characters", "whole"), [(998, True), (999, True), (1000, False)])
+def test_the_last_number_of_a_list_without_end_may_be_cut(characters: int, whole: bool) -> None:
+    """NCCL writes a list of ranks into a buffer of a fixed size."""
+    first = "3" if characters % 2 else "03"
+    listed = ",".join([first, *["3"] * ((characters - len(first)) // 2 - 1), "2"])
+    assert len(listed) == characters
+    text = MISSING_OLD.replace("The missing rank: 2", f"The missing ranks: {listed}")
+    (one,) = parse(text.encode()).communicators
+    assert (2 in {lost.rank for lost in one.missing}) is whole
