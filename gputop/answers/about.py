@@ -15,17 +15,29 @@ from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 from gputop.terminal.size import text_width
 from gputop.topology.hardware.specs import PublishedFigure
+from gputop.topology.hardware.statements import ENOUGH
 from gputop.topology.model.page import Block, Bullets, Column, Heading, Page, Table
 
 WIDEST = 120
 SYMPTOM = "it is a symptom in a log"
 UNCONFIRMED = "?"
 """Stands behind what no source confirms."""
+SINGLE = "~"
+"""Stands behind a figure of a data sheet that fewer than two sources on record bear out."""
 QUANTITIES = {
     "h2d": "host to GPU",
     "d2h": "GPU to host",
     "p2p_uni": "GPU to GPU, one way",
     "p2p_bidir": "GPU to GPU, both ways added",
+    "hbm_init": "memory, written",
+    "hbm_read": "memory, read",
+    "hbm_write": "memory, written (OpenCL)",
+    "hbm_lbm": "memory, lattice Boltzmann in FP32",
+    "hbm_lbm_fp16": "memory, lattice Boltzmann in FP16",
+    "vector_fp64": "vector FP64",
+    "vector_fp32": "vector FP32",
+    "vector_fp16": "vector FP16",
+    "vector_int8": "INT8 dot products, without matrix units",
 }
 """Quantities of specs.toml that say too little by themselves -> words."""
 
@@ -34,7 +46,8 @@ class AboutRequest(Request, frozen=True, kw_only=True):
     """Say what is known of a product, a node, a link, a NIC, a variable or a code.
 
     A GPU has its data sheet and what others measured on healthy ones, with the source of each
-    figure. Several names stand side by side. Figures marked ? are confirmed by no source.
+    figure. Several names stand side by side. Figures marked ? are confirmed by no source, those
+    marked ~ by fewer than two on record.
     """
 
     names: Annotated[tuple[str, ...], Option("NAME", "", completes="known_names")]
@@ -100,7 +113,15 @@ def _value(fact: KnownFact | None) -> str:
         return ""
     value = fact.value if isinstance(fact.value, str) else f"{fact.value:g}"
     unsure = "" if fact.confirmed else f" {UNCONFIRMED}"
-    return f"{value} {fact.unit}".rstrip() + unsure
+    if fact.confirmed and fact.agree is not None and len(fact.agree) < ENOUGH:
+        unsure = f" {SINGLE}"
+    return f"{value} {fact.unit}".rstrip() + unsure + _elsewhere(fact)
+
+
+def _elsewhere(fact: KnownFact) -> str:
+    """What others say instead, without the unit."""
+    others = dict.fromkeys(f"{one.value:g}" for one in fact.differ)
+    return f" (also {', '.join(others)})" if others else ""
 
 
 def _figures(figures: Iterable[PublishedFigure]) -> Table:

@@ -15,6 +15,7 @@ from gputop.topology.expectation.reference import UnknownReferenceError, every_n
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.hardware.faults.catalogue import faults
 from gputop.topology.hardware.specs import PublishedFigure, sku_for, skus, table
+from gputop.topology.hardware.statements import Backing, Statement, backing, figures_of
 from gputop.topology.hardware.terms import terms_for
 from gputop.topology.model.kernel_event import KernelSource
 from gputop.topology.model.machine import Gpu, Machine
@@ -40,6 +41,10 @@ class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     confirmed: bool = True
     """Whether a source says so that was read; else nothing is compared with it."""
+    agree: tuple[str, ...] | None = None
+    """Sources that bear a figure of a data sheet out; None of what is no such figure."""
+    differ: tuple[Statement, ...] = ()
+    """What other sources say instead."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +204,26 @@ def of_gpu(sku: str) -> Known:
     facts = table("specs")["sku"].get(sku, {})
     model = skus()[sku]
     made = _of_row(sku, KnownKind.GPU, facts, model.source)
-    return msgspec.structs.replace(made, figures=model.figures)
+    keys = {_heading(key): (key, value) for key, value in figures_of(sku)}
+    told = tuple(
+        _backed(fact, backing(sku, *keys[fact.what])) if fact.what in keys else fact
+        for fact in made.facts
+    )
+    return msgspec.structs.replace(made, facts=told, figures=model.figures)
+
+
+def _heading(key: str) -> str:
+    """What a figure of a data sheet is, by its key."""
+    kind = key.removeprefix("tflops.")
+    return _dense(kind) if kind != key else _words(key)
+
+
+def _backed(fact: KnownFact, by: Backing) -> KnownFact:
+    return msgspec.structs.replace(fact, agree=by.agree, differ=by.differ)
+
+
+def _dense(kind: str) -> str:
+    return f"{kind.replace('_', ' ').upper()}, dense"
 
 
 def _of_node(node: str) -> Known:
@@ -261,7 +285,7 @@ def _facts(row: Mapping[str, Any], unsure: tuple[str, ...]) -> Iterator[KnownFac
         if key == "tflops":
             for kind, rate in value.items():
                 unit = "TOPS" if kind.startswith("int") else "TFLOP/s"
-                dense = f"{kind.replace('_', ' ').upper()}, dense"
+                dense = _dense(kind)
                 known = sure and kind not in unsure
                 yield KnownFact(what=dense, value=rate, unit=unit, confirmed=known)
             continue
