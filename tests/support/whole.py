@@ -87,9 +87,11 @@ LONGEST_NAME = 200
 MOST = 40
 """Answers that are kept of one test."""
 _UNSTEADY = re.compile(
-    r"\b1[6-9]\d{8}(?:\.\d+)?(?:e\+?\d+)?|\b1\.[6-9]\d*e\+09|(?<=pid=)\d+|(?<=answered for )\d+"
+    r"[0-9](?:(?<=\b1)(?:[6-9]\d{8}(?:\.\d+)?(?:e\+?\d+)?|\.[6-9]\d*e\+09)"
+    r"|(?<=pid=\d)\d*|(?<=answered for \d)\d*)"
 )
-"""Moments of the real clock."""
+"""Moments of the real clock. It begins with a digit: what may begin anywhere takes six times as
+long, and every answer is searched."""
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u2fff\n]")
 
 
