@@ -6,13 +6,11 @@ import contextlib
 import gc
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import pytest_textual_snapshot
@@ -25,7 +23,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from gputop import app
-from tests import idle
+from tests import idle, workers
 from tests.idle import draw_later, wait_for_idle
 from tests.shared_styles import parse_once
 from tests.support.added import without_what_is_added
@@ -86,39 +84,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let a worker send at once, and only what somebody reads.
-
-    `--reruns` tells the count of a test in two small messages; Nagle's algorithm holds the second
-    one back until the first is acknowledged, and every short test would wait 30 ms for that.
-    """
+    """Let a worker send at once, and only what somebody reads."""
     if not hasattr(session.config, "workerinput"):
         return  # the environment tells so of all that a worker starts too
-    counts = getattr(session.config, "failures_db", None)
-    if counts is not None:
-        counts.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    workers.ask_at_once(session.config)
     if session.config.option.verbose <= 0 and session.config.option.durations is None:
-        _send_less(session.config)
-
-
-def _send_less(config: pytest.Config) -> None:
-    """Leave messages that change no dot and no count: four of the six of a test that passes.
-
-    They are what it begins and ends with, and that its fixtures came and went well.
-    """
-    (worker,) = (plugin for plugin in config.pluginmanager.get_plugins() if _is_worker(plugin))
-    send = worker.sendevent
-
-    def send_what_is_read(name: str, **given: Any) -> None:
-        told = given.get("data", {})
-        well = told.get("outcome") == "passed" and told.get("when") in ("setup", "teardown")
-        if name not in ("logstart", "logfinish") and (not well or told["sections"]):
-            send(name, **given)
-
-    vars(worker)["sendevent"] = send_what_is_read
-
-
-def _is_worker(plugin: object) -> bool:
-    return hasattr(plugin, "sendevent")
+        workers.send_less(session.config)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from tests.support.places import ROOT
+from tests.workers import send_less
 
 SENDERS = (
     "tests/gputop/test_cli.py::test_ctrl_c_ends_the_worker_and_says_so",
@@ -35,3 +41,44 @@ def test_signals_that_the_starter_ignores_reach_what_the_tests_start() -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert f"{len(SENDERS)} passed" in done.stdout
+
+
+def test_a_worker_asks_at_once_how_often_a_test_failed(request: pytest.FixtureRequest) -> None:
+    counts = getattr(request.config, "failures_db", None)
+    if counts is None or not hasattr(request.config, "workerinput"):
+        pytest.skip("no worker, or no reruns")
+    assert counts.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_worker_sends_whatever_is_no_mere_success() -> None:
+    sent = []
+    worker = SimpleNamespace(sendevent=lambda name, **given: sent.append((name, given)))
+    config: Any = SimpleNamespace(
+        pluginmanager=SimpleNamespace(get_plugins=lambda: [worker, object()])
+    )
+    send_less(config)
+
+    def report(when: str, outcome: str, *sections: str) -> dict[str, Any]:
+        return {"data": {"when": when, "outcome": outcome, "sections": sections}}
+
+    read = [
+        ("workerready", {"workerinfo": {}}),
+        *(
+            ("testreport", report(when, outcome))
+            for when in ("setup", "call", "teardown")
+            for outcome in ("passed", "failed", "skipped", "rerun")
+            if (when, outcome) not in {("setup", "passed"), ("teardown", "passed")}
+        ),
+        ("testreport", report("teardown", "passed", "said")),
+        ("collectreport", {"data": {"outcome": "failed"}}),
+        ("runtest_protocol_complete", {"item_index": 1, "duration": 0.1}),
+    ]
+    unread: list[tuple[str, dict[str, Any]]] = [
+        ("logstart", {"nodeid": "a"}),
+        ("logfinish", {"nodeid": "a"}),
+        ("testreport", report("setup", "passed")),
+        ("testreport", report("teardown", "passed")),
+    ]
+    for name, given in (*unread, *read, *unread):
+        worker.sendevent(name, **given)
+    assert sent == read
