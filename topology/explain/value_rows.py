@@ -197,7 +197,8 @@ def _asked(comparison: Comparison, before: str, after: str) -> str:
 
 def reach_in_words(before: str, after: str) -> str:
     """Both figures of `reach_of`: "473 → 39.9 to 230 GB/s (predicted)"; "" for nothing known."""
-    known = "" if NOT_KNOWN in (before, after) or after == FAILS else " (predicted)"
+    basis = "estimate" if "~" in before + after else "predicted"
+    known = "" if NOT_KNOWN in (before, after) or after == FAILS else f" ({basis})"
     if not before or before == after:
         return f"{after} unchanged{known}" if before and known else before
     return f"{before.removesuffix(' GB/s') if known else before} → {after}{known}"

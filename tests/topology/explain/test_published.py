@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from gputop.topology.flags.what_if.effects import compare
+from gputop.topology.flags.what_if.wording import sections
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.nccl.settings import Settings
+
 from ...tables import hold
 from .published import (
     all_reduce_range,
@@ -15,6 +20,7 @@ from .published import (
     name_of,
     outcome,
     record,
+    snapshot_of,
     subsets,
     texts_of,
 )
@@ -96,3 +102,14 @@ def test_the_floor_of_the_search_is_no_figure() -> None:
         if texts_of(machine):
             low, _ = all_reduce_range(machine)
             assert low == 0 or low > 1, machine["id"]
+
+
+def test_what_if_prints_no_times_of_the_floor() -> None:
+    machine = next(one for one in everything()["machine"] if one["id"] == "rtxpro6000x8-turin")
+    snapshot = snapshot_of(machine)
+    changes = {"NCCL_MIN_NCHANNELS": "8"}
+    made = [predict(snapshot, Settings.of(snapshot, more)) for more in ({}, changes)]
+    said = list(sections(compare(*made, changes)))
+    (times,) = [section for section in said if section.title == "Predicted all-reduce"]
+    assert not times.table
+    assert "floor" in times.paragraphs[0]

@@ -41,6 +41,10 @@ MOST_GROUPS = 8
 ALIKE = "nothing that is predicted"
 NOTHING, NO_DECISION = "nothing changes", "no decision changes"
 _OF_NETWORKS = ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE")
+FLOOR_TIMES = (
+    "No times: NCCL's search finds no ring at any rate of its table, and its model of time stands "
+    "on that floor."
+)
 NVLS_UNSURE = (
     "The first time holds if NVLS comes up without P2P, which is not known; the second holds if it "
     "does not, and with NCCL_NVLS_ENABLE=0."
@@ -60,10 +64,17 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
     if comparison.effect.has_times and not comparison.effect.blind:
         unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
         rows = times(comparison)
+        if any(_at_floor(made) for made in (comparison.baseline, comparison.changed)):
+            rows, unsure = (), (FLOOR_TIMES,)
         found.append(Section(title="Predicted all-reduce", table=rows, paragraphs=unsure))
     if of_variables(changes_of(comparison)):
         found.append(Section(title="To set it up", paragraphs=(comparison.export or REFUSED,)))
     return tuple(found)
+
+
+def _at_floor(made: Prediction) -> bool:
+    ring = made.graphs.ring
+    return ring is not None and ring.at_floor
 
 
 def everything(comparison: Comparison) -> tuple[str, ...]:
