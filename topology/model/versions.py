@@ -11,9 +11,13 @@ from .severity import Word
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
 
 
-@lru_cache(4096)  # the tables of versions ask for theirs again and again
 def numbers(version: str) -> tuple[int, ...]:
     """The numbers of a version: "2.28.9", "nccl-2.28.9", "2.30.7+cuda13.0"; () when it has none."""
+    return _read(version)
+
+
+@lru_cache(4096)  # the tables of versions ask for theirs again and again
+def _read(version: str) -> tuple[int, ...]:
     found = _NUMBERS.search(version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
