@@ -26,6 +26,7 @@ ABOUT = (
     b"placement group", b"node types", b"libfabric", b"OFI ", b"hip", b"[[gpu", b"MPS ",
     b"amd.com/", b"DMAR:", b"IO_PAGE_FAULT", b"[Hardware Error]", b"EDAC", b"blocked for more",
     b"machine check", b"cannot open shared object", b"mm_iface",
+    b"memory pressure", b"memory usage threshold", b"Worker exit type", b"OutOfMemoryError",
     b"soft lockup", b"detected stall", b"monitoredBarrier", b"CollectiveFingerPrint", b" QP ",
     b"ORTE", b"PRTE", b"PMIX", b"slots available", b"btl_tcp", b"Open MPI", b"mpirun", b"prterun",
     b"TCPStore", b"process group", b"prior iteration", b"elastic", b"cache blocks", b"ngine core",

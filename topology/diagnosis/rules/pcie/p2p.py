@@ -1,7 +1,7 @@
 """P2P that the driver refuses, that a product lacks, or that a setting forces."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ....expectation.links import pcie_gbs
 from ....expectation.references import pcie_practical
@@ -159,18 +159,26 @@ def _split(case: Case, *, by_product: bool) -> list[Finding] | None:
     if not reported:
         return None
     asked = [pair for pair in reported if not pair.fast]
+    able = {gpu.name for pair in reported if _granted(pair) for gpu in (pair.one, pair.other)}
     groups: dict[str, list[Pair]] = {}
     for pair in asked:
         word = next((word for word in pair.words if word != OK), None)
-        if word is not None and _is_product(pair, word) == by_product:
+        if word is not None and _is_product(pair, word, able) == by_product:
             groups.setdefault(word, []).append(pair)
     made = _by_product if by_product else _by_platform
     return [made(case, pairs, word) for word, pairs in groups.items()]
 
 
-def _is_product(pair: Pair, word: str) -> bool:
+def _granted(pair: Pair) -> bool:
+    return all(word == OK for word in pair.words)
+
+
+def _is_product(pair: Pair, word: str, able: Collection[str | None]) -> bool:
+    """Whether a product lacks P2P; `able`: names of boards of which another pair here has it."""
     if word == PRODUCT:
         return True
+    if pair.one.name in able or pair.other.name in able:
+        return False
     consumer = any(CONSUMER.search(gpu.name or "") for gpu in (pair.one, pair.other))
     return consumer and word in ("chipset not supported", "not supported", NOT_GRANTED)
 
