@@ -21,7 +21,7 @@ from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
 from ..model.finding import Finding
-from ..model.page import Fact
+from ..model.page import Fact, Fix
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Word
 from ..model.snapshot import Measurement
 from ..model.units import size
@@ -128,6 +128,8 @@ def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
                 ],
                 disproof=f"a later run of {tool}",
                 impact=f"As {tool} says; gputop did not measure it.",
+                fix=first.fix
+                or (Fix(text=f"look at what {tool} printed, and run gputop check there"),),
             )
         )
     return found
@@ -146,7 +148,7 @@ def _log(name: str, data: bytes) -> ForeignReport | Unusable | None:
         return None
     hosts = {host.split(".")[0] for host in log.hosts}
     items = [
-        Finding.of(item.id, item.severity, one_line(item.title, 300))
+        Finding.of(item.id, item.severity, one_line(item.title, 300), fix=item.fix)
         for item in read.findings
         if item.severity.counts
     ]

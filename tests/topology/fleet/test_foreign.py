@@ -119,6 +119,17 @@ def test_a_file_without_a_name_in_it_is_of_the_node_in_its_name(tmp_path: Path, 
     assert fleet.verdict != "healthy"
 
 
+def test_what_another_tool_says_keeps_its_fix_or_gets_one(tmp_path: Path) -> None:
+    line = "g3:10:10 [0] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left"
+    (tmp_path / "g3.log").write_text(f"{line} on device\n")
+    (tmp_path / "g4.json").write_text(json.dumps(DCGM_4))
+    said = {item.title: item.fix for item in read_fleet(str(tmp_path)).findings}
+    (by_log,) = (fix for title, fix in said.items() if "/dev/shm" in title)
+    (by_dcgm,) = (fix for title, fix in said.items() if "double-bit" in title)
+    assert any("shm" in step.text for step in by_log)
+    assert any(step.text for step in by_dcgm)
+
+
 def test_a_text_that_nothing_reads_accuses_nobody(tmp_path: Path) -> None:
     (tmp_path / "g3.txt").write_text("hello\n")
     fleet = read_fleet(str(tmp_path))
