@@ -94,7 +94,7 @@ def of_node(snapshot: NodeSnapshot, folder: Path) -> Doors:
     path = folder / NODE
     path.write_bytes(msgspec.json.encode(snapshot))
     doors = commands(COMMANDS, ("--from", str(path)))
-    ranks = {pair["src"] for pair in (doors["explain --json"].document or {"pairs": ()})["pairs"]}
+    ranks = {pair["src"] for pair in (doors["explain --json"].document or {}).get("pairs", ())}
     if len(ranks) != len(snapshot.machine.gpus):
         # The numbers of ranks are those of GPUs only where the library takes all of them.
         doors = {name: door for name, door in doors.items() if not name.startswith("explain")}

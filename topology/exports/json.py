@@ -25,6 +25,8 @@ def document(node: Node) -> dict[str, Any]:
     """Nodes, edges and the matrix as plain data."""
     snapshot = node.snapshot
     rows = node.matrix.rows
+    # A matrix may name a GPU that no source describes: it has wires, and nothing to show.
+    known = {vertex for vertex, attributes in node.graph.nodes(data=True) if "kind" in attributes}
     return {
         "schema": SCHEMA,
         "gputop": snapshot.gputop,
@@ -33,8 +35,13 @@ def document(node: Node) -> dict[str, Any]:
         "nodes": [
             {"id": vertex, "kind": attributes["kind"], "label": attributes["label"]}
             for vertex, attributes in node.graph.nodes(data=True)
+            if vertex in known
         ],
-        "edges": [{"a": a, "b": b} | wire_fields(wire) for a, b, wire in wires_of(node.graph)],
+        "edges": [
+            {"a": a, "b": b} | wire_fields(wire)
+            for a, b, wire in wires_of(node.graph)
+            if {a, b} <= known
+        ],
         "islands": [list(island) for island in node.islands],
         "matrix": {
             "alphabet": _alphabet(snapshot.machine),

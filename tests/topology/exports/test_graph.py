@@ -19,6 +19,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support import kfd_trees
 from tests.support.mixed_made import mixed_report
+from tests.support.rule_cases import cases
 from tests.support.snapshots import demo_node, gpu, node_of, port, recorded_node
 
 DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
@@ -177,3 +178,9 @@ def test_a_numa_node_of_a_gpus_memory_has_no_cpus() -> None:
         "CPUs unknown",
         "no CPUs",
     ]
+
+
+def test_a_gpu_that_only_a_matrix_names_breaks_no_document() -> None:
+    made = as_json(Node(next(one.snapshot for one in cases() if one.name == "board-incomplete")))
+    shown = {vertex["id"] for vertex in made["nodes"]}
+    assert all({edge["a"], edge["b"]} <= shown for edge in made["edges"])
