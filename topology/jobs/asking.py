@@ -1,7 +1,7 @@
 """Asks about the jobs of this machine what is read-only and local, and says where each stands."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -63,25 +63,10 @@ def match(
     `answers`: all of them, those without communicators too; `alive`: whether each job still has
     processes, without which nothing is taken for its answer.
     """
-    gone = [at for at, lives in enumerate(alive) if not lives]
-    told = list(
-        {id(state.answer): state.answer for state in ras if state.answer is not None}.values()
-    )
-    told += [answer for answer in answers if not any(answer is other for other in told)]
+    told = _given(ras, answers)
     owners = _named_owners(jobs, told)
-    assumed: dict[int, str] = {}
-    for answer in told:
-        if id(answer) in owners or answer.job is None or answer.pids:
-            continue
-        free = [at for at in range(len(jobs)) if at not in (*owners.values(), *gone)]
-        found = [at for at in free if _fits(jobs[at], answer, ras)]
-        if len(found) == 1:
-            owners[id(answer)] = found[0]
-            assumed[found[0]] = (
-                "whether the answer of RAS is about this job: it names no process, and is taken "
-                f"for its, as no other job here has {plural(answer.job.processes, 'rank')} and "
-                "listens there"
-            )
+    gone = {at for at, lives in enumerate(alive) if not lives}
+    assumed = _assume(jobs, ras, told, owners, gone)
     parts: list[list[CommunicatorState]] = [[] for _ in jobs]
     rest: list[CommunicatorState] = []
     for state in ras:
@@ -96,6 +81,41 @@ def match(
         assumed=tuple(assumed.get(number) for number in range(len(jobs))),
         rest=tuple(rest),
     )
+
+
+def _given(ras: Sequence[CommunicatorState], answers: Sequence[RasAnswer]) -> list[RasAnswer]:
+    """Every answer once: those that communicators are from, then those without any."""
+    told = list(
+        {id(state.answer): state.answer for state in ras if state.answer is not None}.values()
+    )
+    return told + [answer for answer in answers if not any(answer is other for other in told)]
+
+
+def _assume(
+    jobs: Sequence[Job],
+    ras: Sequence[CommunicatorState],
+    told: Sequence[RasAnswer],
+    owners: dict[int, int],
+    gone: Collection[int],
+) -> dict[int, str]:
+    """Give answers that name no process to the only job they fit; what each job so takes as given.
+
+    `owners` has the job of each answer by its id, and gets those that are found here.
+    """
+    assumed: dict[int, str] = {}
+    for answer in told:
+        if id(answer) in owners or answer.job is None or answer.pids:
+            continue
+        free = [at for at in range(len(jobs)) if at not in (*owners.values(), *gone)]
+        found = [at for at in free if _fits(jobs[at], answer, ras)]
+        if len(found) == 1:
+            owners[id(answer)] = found[0]
+            assumed[found[0]] = (
+                "whether the answer of RAS is about this job: it names no process, and is taken "
+                f"for its, as no other job here has {plural(answer.job.processes, 'rank')} and "
+                "listens there"
+            )
+    return assumed
 
 
 def _named_owners(jobs: Sequence[Job], answers: Sequence[RasAnswer]) -> dict[int, int]:
