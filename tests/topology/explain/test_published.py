@@ -108,8 +108,8 @@ def test_what_if_prints_no_times_of_the_floor() -> None:
     machine = next(one for one in everything()["machine"] if one["id"] == "rtxpro6000x8-turin")
     snapshot = snapshot_of(machine)
     changes = {"NCCL_MIN_NCHANNELS": "8"}
-    made = [predict(snapshot, Settings.of(snapshot, more)) for more in ({}, changes)]
-    said = list(sections(compare(*made, changes)))
+    before, after = (predict(snapshot, Settings.of(snapshot, more)) for more in ({}, changes))
+    said = list(sections(compare(before, after, changes)))
     (times,) = [section for section in said if section.title == "Predicted all-reduce"]
     assert not times.table
     assert "floor" in times.paragraphs[0]
