@@ -62,6 +62,8 @@ CHECKS = "checks"
 PAIRS = 4
 """So many pairs of the row of the selected one are opened."""
 FINDINGS = 12
+NO_ANSWER = "gputop.no-answer/1"
+"""The document of a command that has nothing to say, whose exit code says so too."""
 
 
 class Door(NamedTuple):
@@ -82,7 +84,8 @@ def commands(asked: dict[str, tuple[str, ...]], options: Sequence[str]) -> Doors
     for name, words in asked.items():
         done = gputop_here(*words, *options, COLUMNS=WIDE)
         if name.endswith("--json"):
-            found[name] = Door(done.stdout, json.loads(done.stdout) if done.stdout else None)
+            document = json.loads(done.stdout) if done.stdout else {"schema": NO_ANSWER}
+            found[name] = Door(done.stdout, None if document["schema"] == NO_ANSWER else document)
         else:
             found[name] = Door(done.stdout)
         found[f"{words[0]} exit"] = Door(str(done.returncode))
