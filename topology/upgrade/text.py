@@ -8,6 +8,7 @@ import msgspec
 
 from ..expectation.cost.cost import PREDICTED
 from ..expectation.cost.costs import Costs
+from ..expectation.judgement import ESTIMATE
 from ..expectation.modelled import modelled
 from ..flags.what_if.changes import with_changes
 from ..flags.what_if.effects import choice_of, described, named, untold
@@ -217,7 +218,7 @@ def cost_line(found: Upgrade, snapshot: NodeSnapshot, *, whole: bool) -> str:
     if before is None or after is None:
         return f"{WHAT}: what it costs is not known"
     basis = listing(list(dict.fromkeys((of_before, of_after))))
-    remark = _remark(found) if basis == PREDICTED else ""
+    remark = _remark(found) if {of_before, of_after} <= {PREDICTED, ESTIMATE} else ""
     if abs(after - before) <= SAME * before:
         both = f"{WHAT}: {figure(after)} GB/s with both ({basis})"
         return both + remark if _moved(*sides) else both

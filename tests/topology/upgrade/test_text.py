@@ -100,7 +100,7 @@ def test_the_cost_of_other_transports_is_no_promise() -> None:
     node = machine("sockets")
     found = upgraded("sockets", "nccl-2.21.5", "nccl-2.30.7")
     assert cost_line(found, node, whole=True).endswith(
-        "GB/s, +67 % (predicted); the model does not ask by which transport bytes go"
+        "GB/s, +67 % (estimate); the model does not ask by which transport bytes go"
     )
 
 
