@@ -77,3 +77,9 @@ def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
         "probes/engine/kernels.ptx",
     ):
         assert f"gputop/{needed}" in names
+
+
+def test_nothing_is_tracked_that_a_build_makes() -> None:
+    command = ["git", "ls-files", "-ci", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
