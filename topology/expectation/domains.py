@@ -46,26 +46,16 @@ class RackDomain(msgspec.Struct, frozen=True, kw_only=True):
 def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> RackDomain | None:
     """The domain of a job; None where no NVLink leads out of a host."""
     gpus = snapshot.machine.gpus
-    sku = _model(gpus)
-    if sku is None or many.library.name != "nccl":
+    sku, clique = _model(gpus), _clique(gpus)
+    if sku is None or not (_leaves_the_host(sku, len(gpus), clique) and _joins(many, settings)):
         return None
-    clique = _clique(gpus)
-    size, own = sku.world_size or 0, len(gpus)
-    if size <= own or (clique is None and "world_size" in sku.unconfirmed):
-        return None
-    if clique == "":
-        return None  # NVML says that these GPUs are in no cluster
-    version, _ = version_for(f"{many.library.name}-{many.library.version}")
-    if settings.integer(FLAG, 2) == 0 or not version.mnnvl:
-        return None
-    by_nics = bus_gbs(many.choices[-1], many.ranks) if many.choices else None
-    hosts, spanned = size // own, -(-many.ranks // size)
     known = _known(sku)
     if not known:
         return None
-    low = LOOK * min(_at_large(one) for one in known)
-    most = max(max((value for _, value in one.curve), default=one.measured) for one in known)
-    high = min(most / GOOD, sku.total_gbs or most / GOOD)
+    size = sku.world_size or 0
+    hosts, spanned = size // len(gpus), -(-many.ranks // size)
+    by_nics = bus_gbs(many.choices[-1], many.ranks) if many.choices else None
+    low, high = _range(sku, known)
     if by_nics is not None and (clique is None or spanned > 1):
         low = min(low, by_nics)
     return RackDomain(
@@ -79,6 +69,28 @@ def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> Ra
         measured=tuple(_told(one) for one in known),
         notes=tuple(_notes(many, hosts, spanned, clique, by_nics)),
     )
+
+
+def _leaves_the_host(sku: Sku, own: int, clique: str | None) -> bool:
+    """Whether NVLink does: "" is a clique of which NVML says that these GPUs are in none."""
+    if (sku.world_size or 0) <= own or clique == "":
+        return False
+    return clique is not None or "world_size" not in sku.unconfirmed
+
+
+def _joins(many: MultiNode, settings: Settings) -> bool:
+    """Whether the library makes one system of the hosts of a clique."""
+    if many.library.name != "nccl" or settings.integer(FLAG, 2) == 0:
+        return False
+    version, _ = version_for(f"{many.library.name}-{many.library.version}")
+    return version.mnnvl
+
+
+def _range(sku: Sku, known: list[PublishedFigure]) -> tuple[float, float]:
+    """Both ends in GB/s, of what others measured in such a domain."""
+    most = max(max((value for _, value in one.curve), default=one.measured) for one in known)
+    high = min(most / GOOD, sku.total_gbs or most / GOOD)
+    return LOOK * min(_at_large(one) for one in known), high
 
 
 def _model(gpus: tuple[Gpu, ...]) -> Sku | None:
