@@ -211,14 +211,18 @@ def test_the_longest_text_of_a_tool_fits_a_line() -> None:
 
 
 def test_who_does_not_read_stops_nothing() -> None:
+    tried = []
+
     class Gone(io.BytesIO):
         def flush(self) -> None:
+            tried.append(self.tell())
             raise BrokenPipeError
 
     conversation = AgentConversation(Gone(), redact=False)
     for number in range(3):
         conversation.take(json.dumps(asked("ping", key=number)).encode())
     conversation.leave()
+    assert tried
 
 
 def test_a_fault_of_ours_is_a_sentence_without_names(

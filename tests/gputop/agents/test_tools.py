@@ -126,7 +126,9 @@ def test_lines_of_a_log_are_quoted_and_nothing_else() -> None:
 @pytest.mark.parametrize("name", ["node", "topology", "check"])
 def test_hostile_names_of_a_node_are_text(name: str) -> None:
     document = poisoned(msgspec.to_builtins(demo_node("sick-h100-8").snapshot), 1)
-    told(name, text=msgspec.json.encode(document).decode())
+    answer = told(name, text=msgspec.json.encode(document).decode())
+    assert answer["facts"]
+    assert not any(ord(sign) < 32 for sign in json.dumps(answer, ensure_ascii=False))
 
 
 @pytest.mark.parametrize(
