@@ -81,12 +81,16 @@ class Signs:
         """
         self._general = frozenset(general)
         self._needs: list[tuple[re.Pattern[str], list[frozenset[bytes]]]] = []
+        self._first: dict[bytes, list[int]] = {}
+        """Which of them need a text first."""
         self._beside: dict[str, tuple[bytes, ...]] = {}
         """Of which a matching line holds one too: many patterns share them."""
         for pattern in dict.fromkeys((*patterns, *self._general)):
             compiled = re.compile(pattern)
             for needed in (alternatives := literals(pattern)):
                 sets = [frozenset(text.encode() for text in texts) for texts in needed]
+                for text in sets[0] if sets else ():
+                    self._first.setdefault(text, []).append(len(self._needs))
                 self._needs.append((compiled, sets))
             self._beside[pattern] = tuple(text.encode() for text in further(pattern))
             if not alternatives:
@@ -98,7 +102,8 @@ class Signs:
         there = set(self._texts.found(words))
         count = cache(words.text.count)
         found: Present = {}
-        for pattern, sets in self._needs:
+        for place in sorted({one for text in there for one in self._first.get(text, ())}):
+            pattern, sets = self._needs[place]
             held = [texts & there for texts in sets]
             if not all(held):
                 continue
