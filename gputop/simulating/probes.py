@@ -386,9 +386,9 @@ def _model(
     if made is None or not collective:
         return {}
     return {
-        choice.bytes: choice.time_us * 1e-6
+        choice.bytes: choice.expected_us * 1e-6
         for choice in made.choices
-        if choice.collective == collective and choice.time_us > 0
+        if choice.collective == collective and choice.expected_us > 0
     }
 
 

@@ -13,9 +13,9 @@ def modelled(prediction: Prediction, size: int) -> float | None:
     """Bus bandwidth at this size, GB/s; None where the model does not say (some RCCL)."""
     choice = choice_at(prediction, COLLECTIVE, size)
     ranks = prediction.ranks
-    if prediction.failure or choice is None or choice.time_us <= 0 or ranks < 2:
+    if prediction.failure or choice is None or choice.expected_us <= 0 or ranks < 2:
         return None
-    return choice.bytes / choice.time_us / 1e3 * 2 * (ranks - 1) / ranks
+    return choice.bytes / choice.expected_us / 1e3 * 2 * (ranks - 1) / ranks
 
 
 def overlooked(whole: Prediction, here: Prediction, size: int) -> bool:

@@ -240,7 +240,8 @@ def _left(before: Prediction, after: Prediction, collective: str, size: int | No
     least = min(1.0, new_count / old_count) if old_count and new_count else 1.0
     old, new = choice_at(before, collective, size), choice_at(after, collective, size)
     if old is not None and new is not None and new.time_us > 0 and old.bytes == new.bytes:
-        return min(least, old.time_us / new.time_us)
+        least = least if new.limited_us is None else 1.0
+        return min(least, old.expected_us / new.expected_us)
     return least if least < 1 else None
 
 

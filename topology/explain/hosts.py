@@ -91,7 +91,7 @@ def _between(found: MultiNode) -> Iterator[str]:
         words.append("relays (PXN)")
     if found.choices:
         last = found.choices[-1]
-        words.append(f"{algorithm(last)} in {duration(last.time_us)}")
+        words.append(f"{algorithm(last)} in {duration(last.expected_us)}")
     yield ", ".join(words)
     name = f"{CAPITALS.get(found.library.name, found.library.name)} {found.library.version}"
     why = f"{name}: rings carry {gbs(found.ring_gbs)} GB/s from host to host; {found.bound.because}"

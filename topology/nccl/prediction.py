@@ -162,8 +162,18 @@ class AlgorithmChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     channels: tuple[int, int]
     """First and last channel."""
     time_us: float
+    """By the library's own model, by which it chooses. It counts the channels that the search
+    found, also where a variable leaves the call fewer."""
+    limited_us: float | None = None
+    """The time on the channels that a variable leaves, where they carry less than the model counts
+    on (NCCL, rings and trees)."""
     instead: str = ""
     """RCCL: what runs in its place where MSCCL's files are installed, "MSCCL Simple"; not timed."""
+
+    @property
+    def expected_us(self) -> float:
+        """The time to expect."""
+        return self.time_us if self.limited_us is None else self.limited_us
 
 
 Tuning = dict[str, dict[str, dict[str, tuple[float, float]]]]

@@ -246,7 +246,7 @@ def choice_of(prediction: Prediction, size: int) -> AlgorithmChoice | None:
 def time_of(prediction: Prediction, size: int) -> float | None:
     """Predicted time of an all-reduce in us; None when it cannot run or is not known."""
     choice = choice_of(prediction, size)
-    return None if choice is None or prediction.failure else choice.time_us
+    return None if choice is None or prediction.failure else choice.expected_us
 
 
 def named(choice: AlgorithmChoice | None) -> str:

@@ -217,7 +217,7 @@ def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
     for bytes_ in SIZES:
         choice = choice_of(prediction, bytes_)
         rows.append(
-            (message_size(bytes_), named(choice), duration(choice.time_us if choice else None))
+            (message_size(bytes_), named(choice), duration(choice.expected_us if choice else None))
         )
     return tuple(rows)
 

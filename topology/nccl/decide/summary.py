@@ -106,12 +106,12 @@ def algorithm(choice: AlgorithmChoice) -> str:
 
 def choice_line(choice: AlgorithmChoice, ranks: int) -> str:
     """Size, algorithm, channels, time, bus bandwidth by the model; * where MSCCL may run."""
-    seconds = choice.time_us * 1e-6
+    seconds = choice.expected_us * 1e-6
     bus = choice.bytes / seconds / 1e9 * 2 * (ranks - 1) / ranks if seconds else 0.0
     first, last = choice.channels
     return (
         f"{message_size(choice.bytes):>8}  {algorithm(choice):<16} channels {first}..{last:<3} "
-        f"{duration(choice.time_us):>9}  {bus:6.1f} GB/s bus{' *' if choice.instead else ''}"
+        f"{duration(choice.expected_us):>9}  {bus:6.1f} GB/s bus{' *' if choice.instead else ''}"
     )
 
 

@@ -39,4 +39,4 @@ class Spread:
 
 def bus_gbs(choice: AlgorithmChoice, ranks: int) -> float:
     """Bus bandwidth of an all-reduce, as nccl-tests count it."""
-    return round(choice.bytes / (choice.time_us * 1000) * 2 * (ranks - 1) / ranks, 1)
+    return round(choice.bytes / (choice.expected_us * 1000) * 2 * (ranks - 1) / ranks, 1)

@@ -8,7 +8,7 @@ from .channels import nvls_channels, own_channels
 from .inputs import TuningInput
 from .model import Cells, spare_ring
 from .threads import WARP, most_threads, threshold
-from .version import NvlsRaises, Schedule
+from .version import NvlsRaises, Schedule, generation
 
 MIB = 1 << 20
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
@@ -19,6 +19,11 @@ LL_BLOCK, LL128_BLOCK = 8, 15
 """Bytes: as a whole; for each thread (include/enqueue.h of 2.20 and 2.21)."""
 
 FEWEST_THREADS = 3 * WARP
+
+CHANNEL_GBS = {"hopper": 21.0}
+"""By generation what one channel carries, GB/s on the bus: on two H200, NCCL 2.28.9, with
+NCCL_MAX_NCHANNELS=1, all-reduces of 32 MiB. The search gives 30 to each of 12, which NCCL doubles.
+Of the others the share that the search gives to each is expected."""
 
 
 def choose(
@@ -46,7 +51,27 @@ def choose(
         protocol=protocol,
         channels=channel_range(comm, coll_channels, collective, size_bytes, algorithm, protocol),
         time_us=time,
+        limited_us=_limited_us(comm, tuning, coll_channels, collective, size_bytes, best),
     )
+
+
+def _limited_us(
+    comm: TuningInput,
+    tuning: Tuning,
+    coll_channels: int,
+    collective: str,
+    size_bytes: int,
+    best: tuple[float, str, str],
+) -> float | None:
+    """The time where fewer channels are left than the search found; None where none are taken."""
+    time, algorithm, protocol = best
+    graph, (_, gbs) = comm.graph(algorithm), tuning[collective][algorithm][protocol]
+    if algorithm not in ("RING", "TREE") or not gbs or coll_channels >= graph.channels:
+        return None
+    each = graph.bw_inter if comm.nodes > 1 else graph.bw_intra
+    most = CHANNEL_GBS.get(generation(comm.low_sm), each)
+    left = coll_channels * most / (graph.channels * each) if each else 1.0
+    return time + size_bytes / (1000 * gbs) * (1 / left - 1) if left < 1 else None
 
 
 def quickest(
