@@ -29,14 +29,15 @@ from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
-from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsReport, ask_live, of_files
+from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsReport, ask_live
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
+from gputop.topology.jobs.from_files import of_files
 from gputop.topology.jobs.inspector.records import named as records_in
 from gputop.topology.jobs.inspector.records import read as read_records
 from gputop.topology.jobs.inspector.telling import NAME as INSPECTOR
 from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.jobs.ras.memory import Memory
-from gputop.topology.jobs.saved import SAVED, states_from_saved
+from gputop.topology.jobs.saved import SAVED
 from gputop.topology.jobs.saved import named as saved_in
 from gputop.topology.jobs.stacks import StackGroup
 from gputop.topology.jobs.standing import JobState, RankState
@@ -249,8 +250,9 @@ def _of_files(sources: tuple[str, ...], *, coded: bool) -> JobsAnswer:
         if not (saved.answers or found.dumps or inspected.operations):
             raise
         snapshot = None
-        warn(str(error))
-    report = of_files(snapshot, found, states_from_saved(saved), inspected)
+        if not set(others).isdisjoint(sources):  # not of files that only lie beside
+            warn(str(error))
+    report = of_files(snapshot, found, saved, inspected)
     return answer_of(report, snapshot, coded=coded)
 
 

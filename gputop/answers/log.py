@@ -21,11 +21,11 @@ from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits, spoken_of
 from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
-from gputop.topology.jobs.asking import of_files
 from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.jobs.flight.files import FoundDumps, named
 from gputop.topology.jobs.flight.files import read as read_dumps
-from gputop.topology.jobs.saved import in_sections, states_from_saved
+from gputop.topology.jobs.from_files import of_files
+from gputop.topology.jobs.saved import in_sections
 from gputop.topology.logs.comparing.agreement import Agreement, ComparedItem, PairAgreement
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
@@ -234,7 +234,7 @@ def _told(
     for why in broken:
         warn(why)
     if saved.answers and alone and not (request.sources or request.demo):
-        return answer_of(of_files(None, FoundDumps(), states_from_saved(saved)))
+        return answer_of(of_files(None, FoundDumps(), saved))
     return answer_about(examine(log, node_of(log), library=request.library))
 
 

@@ -12,12 +12,11 @@ from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
 from ..sources.linux.process_files import namespaces
 from .activity import Activity, Glance, activity_delta, glance, variables
-from .conclude import Inquiry, conclude, of_dumps, of_ras
+from .conclude import Inquiry, conclude, of_ras
 from .flight.files import FoundDumps, expected, listed, read
 from .grouping import GpuUser, Job, jobs
 from .inspector.records import NEWS_BYTES, InspectorRecords
 from .inspector.records import read as read_records
-from .inspector.telling import state_of
 from .loads.watching import JobLoads, LoadWatch, Watch, watch
 from .ras.answer import AnswerForm, RasAnswer
 from .ras.client import SECONDS, RasReply, ask
@@ -414,22 +413,6 @@ def _by_answer(ras: Sequence[CommunicatorState]) -> list[tuple[CommunicatorState
     for state in ras:
         parts.setdefault(id(state.answer), []).append(state)
     return [tuple(part) for part in parts.values()]
-
-
-def of_files(
-    snapshot: NodeSnapshot | None,
-    dumps: FoundDumps,
-    saved: Sequence[JobState] = (),
-    records: InspectorRecords | None = None,
-) -> JobsReport:
-    """What a recorded node, dumps, saved answers of RAS and the Inspector's records say.
-
-    Nothing is asked.
-    """
-    told = () if snapshot is None else answer(snapshot, {}, (), recorded=True).jobs
-    own = (of_dumps(dumps), None if records is None else state_of(records))
-    others = tuple(one for one in own if one is not None)
-    return JobsReport(jobs=(*saved, *others, *told), dumps=dumps)
 
 
 def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:

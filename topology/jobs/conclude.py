@@ -26,6 +26,7 @@ from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare
 from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
+from .held_back import held_back, price_of
 from .inspector.comparing import Inspected
 from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
@@ -35,7 +36,7 @@ from .inspector.telling import unknown as unknown_of_records
 from .inspector.telling import waits_of
 from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
-from .loads.judging import JudgedLoads, WatchedRank, judge
+from .loads.judging import JudgedLoads, LateRank, WatchedRank, judge
 from .ras.client import RasReply
 from .silence import silence, traffic_findings
 from .standing import (
@@ -108,6 +109,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     judged = _judged(job, evidence, snapshot)
     ranks = _with_loads(ranks, judged, inspected)
     reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
+    held = held_back(snapshot, job, judged, inspected)
     facts = JobFacts(
         ranks=ranks,
         ras=evidence.ras,
@@ -115,6 +117,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         stands_out=loads_in_words.sentence(judged, reason),
         stuck=judged.stuck,
         composition=loads_in_words.in_short(judged.ranks),
+        held_back=price_of(held, judged, inspected),
         groups=groups,
         silence=inquiry.silence,
         world=job.world_size,
@@ -138,7 +141,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         *ras_findings(evidence.ras),
         *dump_findings(groups),
         *record_findings(inspected),
-        *(() if inquiry.recorded else speed_findings(inspected, snapshot, job)),
+        *speed_findings(inspected, snapshot, job, held),
         *loads_in_words.findings(judged),
         *given,
         *short_sleeps(job, evidence.activities, ranks),
@@ -167,7 +170,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
             *(() if inquiry.recorded else loads_in_words.unknown(judged, several=several)),
-            *(unknown_of_records(inspected, records, inquiry.now) if records.operations else ()),
+            *_unknown_of_records(inspected, records, inquiry, judged.late if reason else None),
             *(f"{path}: {why}" for path, why in records.refused),
             *(() if runs else quiet.unknown),
         ),
@@ -175,6 +178,18 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         seconds=next((activity.seconds for activity in evidence.activities.values()), None),
         quiet_seconds=facts.quiet_seconds,
     )
+
+
+def _unknown_of_records(
+    inspected: Inspected, records: InspectorRecords, inquiry: Inquiry, known: LateRank | None
+) -> Iterator[str]:
+    """What the Inspector's records leave open.
+
+    `known`: the late rank of which the watch tells why it is late.
+    """
+    if records.operations:
+        rank = None if known is None else known.rank
+        yield from unknown_of_records(inspected, records, inquiry.now, rank)
 
 
 def _at_work(rank: RankState) -> RankState:

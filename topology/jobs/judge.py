@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
-from ..model.english import listing, plural
+from ..model.english import listing
 from ..model.severity import JobVerdict
 from ..model.units import seconds
 from .collectives import last_of, spoken
 from .doing import at_work, does_alone
-from .evidence import BUSY_PERCENT, IDLE_PERCENT, TOLD_SECONDS
+from .evidence import TOLD_SECONDS
 from .flight.comparing import RecordedGroup
 from .inspector.comparing import Inspected
 from .inspector.telling import sentence as sentence_of_records
 from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
-from .ras.comparing import CommunicatorState, moving
+from .ras.comparing import CommunicatorState
 from .standing import (
     LONG_SECONDS,
     MOST_NAMED,
@@ -26,21 +25,7 @@ from .standing import (
     TroubleKind,
     lag_in_words,
 )
-
-DEFAULT = "default group"
-
-
-class Waiting(NamedTuple):
-    """How many ranks wait, in what, and what says so."""
-
-    number: int
-    what: str
-    source: KnownBy
-
-    @property
-    def text(self) -> str:
-        """The text "5 wait in all-reduce 1042"."""
-        return f"{self.number:,} {'waits' if self.number == 1 else 'wait'} in {self.what}"
+from .waiting import Waiting, need_not_wait, quiet_seconds, waiting_by_dumps, waiting_by_ras
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -55,6 +40,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether the GPUs of all its ranks here do nothing but wait in a kernel."""
     composition: str = ""
     """What a step of it is made of, where that is known."""
+    held_back: str = ""
+    """Variables of its ranks that make its collectives slow, and what that costs."""
     groups: Sequence[RecordedGroup] = ()
     silence: str = ""
     """Why RAS says nothing."""
@@ -78,7 +65,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def waiting(self) -> Waiting | None:
         """Who waits in what; None where nothing proves that anybody does."""
-        return _waiting_by_ras(self) or _waiting_by_dumps(self.groups)
+        return waiting_by_ras(self) or waiting_by_dumps(self.groups)
 
     @cached_property
     def quiet_seconds(self) -> float | None:
@@ -277,9 +264,20 @@ def _slow(job: JobFacts) -> Sentence | None:
     return said if said.verdict is JobVerdict.SLOW else None
 
 
+def _seen_slow(job: JobFacts) -> Sentence | None:
+    """The GPUs show one rank for which the others wait, or what else takes long, and why."""
+    said = job.stands_out
+    return said if said is not None and said.verdict is JobVerdict.SLOW else None
+
+
 def _watched(job: JobFacts) -> Sentence | None:
-    """The GPUs show one rank for which the others wait, or what else takes long."""
+    """The GPUs show that ranks do different work."""
     return job.stands_out
+
+
+def _held_back(job: JobFacts) -> Sentence | None:
+    """Collectives are slow by what the ranks were given."""
+    return Sentence(job.held_back, JobVerdict.SLOW) if job.held_back else None
 
 
 def _uncounted(job: JobFacts) -> Sentence | None:
@@ -359,8 +357,10 @@ STANDING_OUT: tuple[Case, ...] = (
 """Cases in which something is wrong with ranks."""
 QUIET: tuple[Case, ...] = (
     _left,
+    _seen_slow,
     _slow,
     _watched,
+    _held_back,
     _runs,
     _unusable,
     _uncounted,
@@ -384,13 +384,6 @@ def _hangs(job: JobFacts, guilty: Sequence[RankState], source: KnownBy) -> tuple
     return JobVerdict.HANGS if job.quiet_for_long else JobVerdict.WAITS, job.since
 
 
-def quiet_seconds(ras: Sequence[CommunicatorState]) -> float | None:
-    """For how long nothing was launched in any communicator of a job; None where not known."""
-    known = [state.quiet_seconds for state in ras if state.still]
-    told = [quiet for quiet in known if quiet is not None]
-    return min(told) if told and all(state.still for state in ras if state.counts) else None
-
-
 def _unnamed(ras: Sequence[CommunicatorState]) -> str:
     """Ranks that are behind and that a text counts without naming them; "" where there are none.
 
@@ -403,28 +396,6 @@ def _unnamed(ras: Sequence[CommunicatorState]) -> str:
     return f"{number:,} {have} not launched it; which, RAS does not name" if number else ""
 
 
-def need_not_wait(state: CommunicatorState, ranks: Sequence[RankState]) -> str:
-    """Why ranks here that launched the last collective need not wait in it; "" where they may.
-
-    A GPU that waits in a kernel of NCCL is busy all the time: on two H100 always 100 %, and 58 %
-    where the other rank had ended and this one computed on.
-    """
-    ahead = {rank.process_key for rank in state.ahead}
-    shares = [
-        rank.busiest_percent
-        for rank in ranks
-        if rank.process_key in ahead
-        and rank.pid is not None
-        and rank.kind in (None, TroubleKind.FOLLOWS)
-    ]
-    known = [share for share in shares if share is not None]
-    if not known or len(known) < len(shares) or max(known) >= BUSY_PERCENT:
-        return ""
-    most = max(known)
-    does = "idle" if most <= IDLE_PERCENT else f"are busy at most {most:.0f} % of the time"
-    return f"the GPUs of the others {does}, so they need not wait in a collective"
-
-
 def _equal_text(state: CommunicatorState) -> str:
     """What a text says of ranks that stand equal: that they do, and not how far they are."""
     answer = state.answer
@@ -434,62 +405,6 @@ def _equal_text(state: CommunicatorState) -> str:
     version = answer.version
     teller = "its text" if version is None else f"the text of {answer.library} {version}"
     return f"{who} have launched equally many collectives, how many {teller} does not say"
-
-
-def _waiting_by_ras(job: JobFacts) -> Waiting | None:
-    """By RAS ranks wait where none launched anything between two answers, and one is missing.
-
-    It is behind in their communicator, or does not answer. A rank that launches in another
-    communicator does not wait. A communicator of all ranks needs no name. Where ranks are gone,
-    the last collective of the others may have ended before: then none of their GPUs is busy all
-    the time, as one is that waits in a kernel.
-    """
-    goes_on = moving(job.ras)
-    # Who only is behind is so in one communicator, and stands in others as all do.
-    causes = {r.pid for r in job.guilty if not r.weak or r.kind is TroubleKind.FOLLOWS} - {None}
-    # Who reports that another rank failed waits too, where that one is known.
-    known = [rank for rank in job.guilty if rank.kind is not TroubleKind.FOLLOWS]
-    busy_elsewhere = {rank.process_key for rank in known or job.guilty} | goes_on
-    for state in sorted(job.ras, key=lambda state: not _lacks(state)):
-        if not state.still or not _blocked(state, causes, job.ranks):
-            continue
-        number = state.waiting(busy_elsewhere)
-        kinds = state.launched
-        if state.function is not None:
-            kinds = ((state.function, state.blocked or 0),)
-        if number > 0 and kinds:
-            return Waiting(number, f"{last_of(kinds)}{_whose(state, job)}", KnownBy.RAS)
-    return None
-
-
-def _blocked(state: CommunicatorState, causes: set[int | None], ranks: Sequence[RankState]) -> bool:
-    """Whether a collective of this communicator ends nowhere, as far as is known."""
-    if state.behind_count:
-        return True
-    return bool(_lacks(state) or state.pids & causes) and not need_not_wait(state, ranks)
-
-
-def _whose(state: CommunicatorState, job: JobFacts) -> str:
-    size = state.communicator.size
-    named = any(group.name == DEFAULT and group.size == size for group in job.groups)
-    if named or size == job.world:
-        return f" of the {DEFAULT}" if named else ""
-    return f" of the communicator of {plural(size, 'rank')}"
-
-
-def _waiting_by_dumps(groups: Sequence[RecordedGroup]) -> Waiting | None:
-    """By a dump ranks wait where a collective that they entered has not ended."""
-    for group in groups:
-        if group.waiting and group.furthest is not None:
-            what = f"{spoken(group.furthest.name)} {group.furthest.number}"
-            whose = f"{'the ' * (group.name == DEFAULT)}{group.name}"
-            return Waiting(len(group.waiting), f"{what} of {whose}", KnownBy.RECORDER)
-    return None
-
-
-def _lacks(state: CommunicatorState) -> bool:
-    """Whether ranks of a communicator are behind in it, or do not answer."""
-    return state.behind_count > 0 or any(not lost.left for lost in state.communicator.missing)
 
 
 def _named(guilty: Sequence[RankState]) -> str:

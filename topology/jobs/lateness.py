@@ -11,13 +11,15 @@ def times_slower(share: float) -> float:
     return 1 / (1 - min(share, MOST_SHARE))
 
 
-def price(others: int, share: float, how: str = "", each: str = "") -> str:
+def price(others: int, share: float, how: str = "", each: str = "", slower: str = "") -> str:
     """The text "the other waits for it about 55 % of the time, so that a step takes ...".
 
-    `how`: "about" or "at least", as far as the share is known; `each`: the same as a time.
+    `how`: "about" or "at least", as far as the share is known; `each`: the same as a time;
+    `slower`: how well the price is known by it, where that is something else.
     """
     time = f"{f'{how} ' * bool(how)}{percent(100 * share)} of the time{each}"
-    return f"{who_waits(others)} for it {time}, so that a step takes {_slower(share, how)}"
+    takes = _slower(share, slower or how)
+    return f"{who_waits(others)} for it {time}, so that a step takes {takes}"
 
 
 def at_most(share: float) -> str:

@@ -23,11 +23,11 @@ from ..recorded.kept import FAR, KEPT_BYTES, KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
 from ..recorded.plain_file import read_plain
 from .conclude import of_ras
-from .flight.files import listed
+from .flight.files import beside, listed
 from .ras import answer, text
 from .ras.answer import MissingRank, RasAnswer, RasError, RasRank
 from .ras.client import RasReply
-from .ras.comparing import communicator_states
+from .ras.comparing import CommunicatorState, communicator_states
 from .ras.memory import quiet, remember
 from .ras.places import RasPlace
 from .standing import JobEvidence, JobState
@@ -124,7 +124,7 @@ def _read(words: str) -> Iterator[RasAnswer]:
 def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:
     """The answers in files, and those of the sources that hold other things too, or only those.
 
-    Of a folder the files right in it are read.
+    Of a folder the files right in it are read; of one with answers each is a source then.
     """
     answers: list[SavedAnswer] = []
     refused: list[tuple[str, str]] = []
@@ -136,7 +136,7 @@ def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:
         if source and os.path.isdir(source):
             inside, cut = listed(source)
             refused += cut
-        known = []
+        known: list[tuple[SavedRas, bool]] = []
         for path in inside:
             if budget.over:
                 refused.append((Path(path).name, budget.why))
@@ -153,7 +153,10 @@ def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:
         for found, _ in known:
             answers += found.answers
             refused += found.refused
-        if not known or any(more for _, more in known):
+        if any(found.answers for found, _ in known):
+            alone = [p for p, (_, more) in zip(inside, known, strict=False) if not more]
+            others += beside(inside, alone)
+        elif not known or any(more for _, more in known):
             others.append(source)
     return SavedRas(tuple(answers), tuple(refused)), tuple(others)
 
@@ -193,6 +196,12 @@ def states_from_saved(saved: SavedRas) -> tuple[JobState, ...]:
 
 def states_with_answers(saved: SavedRas) -> Iterator[tuple[JobState, SavedAnswer]]:
     """The same, each with the last answer that it is from."""
+    for group in by_job(saved):
+        yield _job(group), group[-1]
+
+
+def by_job(saved: SavedRas) -> list[list[SavedAnswer]]:
+    """The answers of each job, in their order."""
     groups: list[tuple[_Named, list[SavedAnswer]]] = []
     for entry in saved.answers:
         named_here = _Named(entry.answer)
@@ -202,8 +211,26 @@ def states_with_answers(saved: SavedRas) -> Iterator[tuple[JobState, SavedAnswer
         else:
             groups[at][1].append(entry)
             groups[at] = named_here, groups[at][1]
-    for _, group in groups:
-        yield _job(group), group[-1]
+    return [group for _, group in groups]
+
+
+def communicators_of(group: Sequence[SavedAnswer]) -> tuple[CommunicatorState, ...]:
+    """The communicators of a job by its last two answers, and since when each stands still."""
+    replies = [_reply(entry.answer) for entry in group[-2:]]
+    times = [entry.answer.timestamp for entry in group]
+    memory = remember({}, (), 0.0)
+    for entry in group:
+        memory = remember(memory, (entry.answer,), entry.answer.timestamp or 0.0)
+    dated = None not in times and times[-1] is not None
+    return tuple(
+        msgspec.structs.replace(
+            state,
+            quiet_seconds=quiet(memory, state.communicator.name, times[-1] or 0.0)
+            if dated
+            else None,
+        )
+        for state in communicator_states(replies[-1:], replies[:-1])
+    )
 
 
 class _Named:
@@ -229,22 +256,7 @@ class _Named:
 
 
 def _job(group: Sequence[SavedAnswer]) -> JobState:
-    last = group[-1]
-    replies = [_reply(entry.answer) for entry in group[-2:]]
-    times = [entry.answer.timestamp for entry in group]
-    memory = remember({}, (), 0.0)
-    for entry in group:
-        memory = remember(memory, (entry.answer,), entry.answer.timestamp or 0.0)
-    dated = None not in times and times[-1] is not None
-    ras = tuple(
-        msgspec.structs.replace(
-            state,
-            quiet_seconds=quiet(memory, state.communicator.name, times[-1] or 0.0)
-            if dated
-            else None,
-        )
-        for state in communicator_states(replies[-1:], replies[:-1])
-    )
+    last, ras = group[-1], communicators_of(group)
     job = last.answer.job
     world = None if job is None else job.gpus
     evidence = JobEvidence(

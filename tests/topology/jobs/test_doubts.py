@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gputop.topology.jobs.asking import answer, of_files
+from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.flight.dump import parse as parse_dump
 from gputop.topology.jobs.flight.files import FRESH_SECONDS, FoundDumps
+from gputop.topology.jobs.from_files import of_files
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gputop.topology.jobs.asking import Asker, ask_live, of_files
+from gputop.topology.jobs.asking import Asker, ask_live
 from gputop.topology.jobs.flight.files import named, read
+from gputop.topology.jobs.from_files import of_files
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace

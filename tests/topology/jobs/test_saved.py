@@ -165,7 +165,7 @@ def test_as_it_is_quoted_packed_and_in_a_folder(tmp_path: Path) -> None:
     assert "rank 1 launched all-reduce 6" in jobs_of(tmp_path, compact)[0].sentence
     (tmp_path / "more.txt").write_text("nothing of it\n")
     saved, others = named([str(tmp_path)])
-    assert (len(saved.answers), others) == (1, (str(tmp_path),))
+    assert (len(saved.answers), others) == (1, (str(tmp_path / "more.txt"),))
 
 
 def test_a_broken_answer_is_named(tmp_path: Path) -> None:

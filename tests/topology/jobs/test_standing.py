@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from gputop.topology.jobs.activity import Activity
-from gputop.topology.jobs.asking import answer, of_files
+from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.conclude import steps_of
 from gputop.topology.jobs.flight.dump import parse as parse_dump
 from gputop.topology.jobs.flight.files import FoundDumps
-from gputop.topology.jobs.judge import need_not_wait
+from gputop.topology.jobs.from_files import of_files
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
@@ -26,6 +26,7 @@ from gputop.topology.jobs.standing import (
     TroubleKind,
     job_finding,
 )
+from gputop.topology.jobs.waiting import need_not_wait
 from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.severity import NOTICE, SLOW, JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -99,9 +99,9 @@ def named(
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
     """Split files and folders into those that hold dumps and all others: (dumps, others, cut).
 
-    A folder counts as one of dumps where any file right in it is one. A pickle that is named
-    itself counts as one in any case: nothing else that is read here is a pickle. `cut`: folders of
-    dumps with more files than are looked at, and that.
+    Of a folder with dumps the other files right in it are others, each for itself. A pickle that
+    is named itself counts as one in any case: nothing else that is read here is a pickle. `cut`:
+    folders of dumps with more files than are looked at, and that.
     """
     dumps: list[str] = []
     others: list[str] = []
@@ -110,11 +110,18 @@ def named(
         if source and os.path.isdir(source):
             inside, more = listed(source)
             found = [path for path in inside if _is_dump(path)]
-            (dumps if found else others).extend(found or [source])
+            dumps += found
+            others += beside(inside, found) if found else [source]
             cut += more if found else ()
         else:
             (dumps if _is_dump(source, chosen=True) else others).append(source)
     return tuple(dumps), tuple(others), tuple(cut)
+
+
+def beside(inside: Iterable[str], found: Sequence[str]) -> list[str]:
+    """The other files of a folder: no links and pipes, as nobody named these."""
+    rest = (path for path in inside if path not in found)
+    return [path for path in rest if os.path.isfile(path) and not os.path.islink(path)]
 
 
 def _is_dump(path: str, *, chosen: bool = False) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from ...model.budget import Budget
 from ...model.english import plural
 from ...recorded.check_file import CheckFileError, unpacked
-from ..flight.files import listed, octets
+from ..flight.files import beside, listed, octets
 
 MOST_BYTES = 64 * 2**20
 """Of one file; of a longer one its last part, as a job that runs appends."""
@@ -26,6 +26,8 @@ NEWS_BYTES = 4 * 2**20
 MOST_OPERATIONS = 500_000
 """Of all files: from here on nothing more is read."""
 HEAD_BYTES = 64 * 1024
+UNNAMED = "unknown"
+"""The plugin's word for a communicator without a name (inspector_json.cc)."""
 LONGEST_SECONDS = 3600.0
 MOST_RANKS = 2**20
 PROMETHEUS = (
@@ -169,10 +171,15 @@ _NAMES = msgspec.json.Decoder(_Named)
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a text begins with such records, or with the plugin's metrics."""
+    """Whether a text begins with such records, or with the plugin's metrics.
+
+    The first line may be torn, as that of the end of a long file is.
+    """
     start = head.lstrip()[:4096]
     if is_prometheus(start):
         return True
+    if not start.startswith(b"{"):
+        start = head[head.find(b"\n") + 1 :].lstrip()[:4096]
     return start.startswith(b'{"header"') and b'"inspector_output_format_version"' in start
 
 
@@ -225,7 +232,7 @@ def read(
 def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split files and folders into those of records and all others: (records, others).
 
-    A folder counts as one of records where any file right in it is one.
+    Of a folder with records the other files right in it are others, each for itself.
     """
     records: list[str] = []
     others: list[str] = []
@@ -234,7 +241,8 @@ def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if source and Path(source).is_dir():
             inside = listed(source)[0]
         found = [path for path in inside if _begins_so(path)]
-        (records if found else others).extend(found or [source])
+        records += found
+        others += beside(inside, found) if found else [source]
     return tuple(records), tuple(others)
 
 
@@ -313,7 +321,7 @@ def _operation(line: _Line) -> FinishedOperation | None:
     header, metadata = line.header, line.metadata
     return FinishedOperation(
         communicator=header.id,
-        group=header.comm_name,
+        group="" if header.comm_name == UNNAMED else header.comm_name,
         rank=header.rank,
         ranks=header.n_ranks,
         nodes=header.nnodes,

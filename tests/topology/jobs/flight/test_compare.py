@@ -176,7 +176,8 @@ def test_files_are_found_by_content_and_links_pipes_and_old_ones_are_not_read(
     (tmp_path / "notes.txt").write_text("nothing")
     (tmp_path / "link_1").symlink_to(good)
     assert looks_like(good.read_bytes())
-    assert named([str(tmp_path), "node.json"]) == ((str(good),), ("node.json",), ())
+    beside = (str(tmp_path / "notes.txt"), "node.json")
+    assert named([str(tmp_path), "node.json"]) == ((str(good),), beside, ())
     found = read([str(good), str(tmp_path / "link_1"), str(tmp_path / "absent_2")])
     assert [dump.rank for dump in found.dumps] == [0]
     assert [path for path, _ in found.refused] == [str(tmp_path / "link_1")]

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.jobs.inspector.comparing import compare
+from gputop.topology.jobs.held_back import cost_of
+from gputop.topology.jobs.inspector.comparing import Inspected, compare
 from gputop.topology.jobs.inspector.predicted import speed_findings
 from gputop.topology.jobs.inspector.records import read
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.severity import NOTICE, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from tests.support.app import demo_report
@@ -29,11 +31,16 @@ def two_ranks(snapshot: NodeSnapshot, variables: dict[str, str]) -> Job:
     return msgspec.structs.replace(job, processes=users, gpus=gpus, world_size=2)
 
 
+def told(inspected: Inspected, snapshot: NodeSnapshot, job: Job) -> list[Finding]:
+    """What is said of the speed of its collectives."""
+    return list(speed_findings(inspected, snapshot, job, cost_of(snapshot, job)))
+
+
 @pytest.mark.parametrize(
     ("variables", "severity", "said"),
     [
         ({}, NOTICE, " GB/s on the bus, 333 GB/s predicted for these GPUs"),
-        ({"NCCL_P2P_DISABLE": "1"}, NOTICE, " without NCCL_P2P_DISABLE"),
+        ({"NCCL_P2P_DISABLE": "1"}, SLOW, " without NCCL_P2P_DISABLE=1"),
     ],
 )
 def test_a_collective_stands_beside_its_prediction(
@@ -42,7 +49,7 @@ def test_a_collective_stands_beside_its_prediction(
     folder = RECORDINGS / "inspector" / "h100x2-tp"
     inspected = compare(read([str(path) for path in sorted(folder.iterdir())]).operations)
     snapshot = demo_report("hgx-h100-8").snapshot
-    (finding,) = speed_findings(inspected, snapshot, two_ranks(snapshot, variables))
+    (finding,) = told(inspected, snapshot, two_ranks(snapshot, variables))
     assert finding.severity is severity
     assert said in finding.title
 
@@ -50,12 +57,12 @@ def test_a_collective_stands_beside_its_prediction(
 def test_a_slow_one_is_said_to_be() -> None:
     folder = RECORDINGS / "inspector" / "h100x2-tp"
     slow = [
-        msgspec.structs.replace(one, seconds=one.seconds * 4)
+        msgspec.structs.replace(one, seconds=one.seconds * 40)
         for one in read([str(path) for path in sorted(folder.iterdir())]).operations
     ]
     snapshot = demo_report("hgx-h100-8").snapshot
     job = two_ranks(snapshot, {"NCCL_MAX_NCHANNELS": "1"})
-    (finding,) = speed_findings(compare(slow), snapshot, job)
+    (finding,) = told(compare(slow), snapshot, job)
     assert finding.severity is SLOW
     assert " only, " in finding.title
-    assert "its ranks set NCCL_MAX_NCHANNELS" in finding.title
+    assert " without NCCL_MAX_NCHANNELS=1" in finding.title

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gputop.topology.jobs.judge import _whose
 from gputop.topology.jobs.ras.answer import MissingRank, RasCommunicator, RasRank
 from gputop.topology.jobs.ras.comparing import _function, _still, communicator_state
+from gputop.topology.jobs.waiting import _whose
 
 
 def of(*counts: dict[str, int], lost: bool = False, marks: tuple[str, ...] = ()) -> RasCommunicator:

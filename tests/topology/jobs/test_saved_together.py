@@ -1,0 +1,87 @@
+"""What somebody kept of a job in one folder, read together: RAS, records and a snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.answers.jobs import JobsAnswer, JobsRequest, answer
+from gputop.topology.jobs.inspector.comparing import compare
+from gputop.topology.jobs.inspector.records import looks_like, read
+from gputop.topology.jobs.inspector.telling import unknown
+from gputop.topology.jobs.judge import JobFacts, sentence
+from gputop.topology.jobs.standing import Sentence
+from gputop.topology.model.severity import SLOW, JobVerdict
+from tests.support.places import RECORDINGS
+from tests.topology.jobs.inspector.made import lines
+
+SAVED = RECORDINGS / "saved-h200x2"
+STEP_MS = 6.7
+
+
+def kept(name: str) -> JobsAnswer:
+    return answer(JobsRequest(sources=(str(SAVED / name),)))
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "late", "reason", "step_ms"),
+    [
+        ("cpu50", JobVerdict.SLOW, 1, "rank 1 comes last", 55.7),
+        ("gpu5", JobVerdict.SLOW, 1, "rank 1 comes last", 31.7),
+        ("loader30", JobVerdict.SLOW, 1, "rank 1 comes last", 35.2),
+        ("chan1", JobVerdict.SLOW, None, "NCCL_MAX_NCHANNELS=1 is set", 16.6),
+        ("p2poff", JobVerdict.SLOW, None, "NCCL_P2P_DISABLE=1", 12.6),
+        ("tp", JobVerdict.RUNS, None, "collectives are launched", None),
+    ],
+)
+def test_all_that_was_kept_is_about_one_job(
+    name: str, verdict: JobVerdict, late: int | None, reason: str, step_ms: float | None
+) -> None:
+    (job,) = kept(name).report.jobs
+    assert job.verdict is verdict
+    assert reason in job.sentence
+    assert sum("RAS" in finding.sources for finding in job.findings) == 1
+    assert [rank.rank for rank in job.accused] == ([] if late is None else [late])
+    if step_ms is not None:
+        most = float(job.sentence.partition("up to")[2].rpartition("up to")[2].split()[0])
+        assert most >= 0.9 * step_ms / STEP_MS, "the price is a bound"
+
+
+def test_a_speed_is_beside_what_the_variables_leave() -> None:
+    (job,) = kept("chan1").report.jobs
+    (told,) = (one for one in job.findings if one.id == "collective-speed")
+    assert told.severity is SLOW
+    assert "20.9 GB/s on the bus, 20.8 GB/s predicted" in told.title
+    assert "301 GB/s without NCCL_MAX_NCHANNELS=1" in told.title
+
+
+def test_records_of_another_job_stand_alone(tmp_path: Path) -> None:
+    (tmp_path / "node.json.gz").write_bytes((SAVED / "tp/node.json.gz").read_bytes())
+    for rank, text in lines(lambda rank, number: 245.0, count=20).items():
+        (tmp_path / f"vm-pid{rank + 700}.log").write_bytes(text)
+    told = answer(JobsRequest(sources=(str(tmp_path),))).report.jobs
+    assert [job.name for job in told] == ["NCCL Inspector", "torchrun 2877"]
+
+
+def test_a_torn_head_is_still_a_record() -> None:
+    text = lines(lambda rank, number: 245.0, count=3)[0]
+    assert looks_like(text[40:])
+    assert not looks_like(b"some log\nof something\n")
+
+
+def test_the_more_is_known_the_more_is_said() -> None:
+    """The watch names a reason, which records alone do not: records beside it take none away."""
+    folder = RECORDINGS / "inspector" / "h100x2-straggler"
+    records = read([str(path) for path in sorted(folder.iterdir())])
+    inspected = compare(records.operations)
+    seen = Sentence("rank 1 keeps its GPU waiting: it sleeps by a timer", JobVerdict.SLOW)
+    alone = sentence("job", "2 ranks", JobFacts(ranks=(), stands_out=seen))
+    both = sentence("job", "2 ranks", JobFacts(ranks=(), stands_out=seen, inspected=inspected))
+    assert both == alone
+    apart = msgspec.structs.replace(JobFacts(ranks=()), inspected=inspected)
+    assert sentence("job", "2 ranks", apart).verdict is JobVerdict.SLOW
+    left = list(unknown(inspected, records))
+    assert [text for text in left if text.startswith("why rank 1")]
+    assert not [t for t in unknown(inspected, records, known=1) if t.startswith("why rank 1")]
