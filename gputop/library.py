@@ -1,6 +1,7 @@
 """gputop as a library: a node that is read once, and the answers of the commands about it.
 
-`import gputop` gives all of it; nothing of this module is imported before it is used. Names are
+`import gputop` gives all of it; nothing of this module is imported before it is used, and `read`
+wakes the driver before what asks it is imported. Names are
 marked stable (they keep their meaning until 2.0) or provisional (they may change in a minor
 version). docs/library.md shows how they are used.
 """
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputop.exits import USAGE, Exit
-from gputop.reading import load_files, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.topology.model.characters import json_text
 from gputop.topology.model.errors import GputopError
@@ -251,6 +251,11 @@ def read() -> NodeAnswers:
 
     A driver that does not answer is waited for 10 s at most; what is missing is in `problems`.
     """
+    from gputop.waking import wake_driver
+
+    wake_driver()
+    from gputop.reading import read_snapshot
+
     return NodeAnswers(read_snapshot((), None))
 
 
@@ -261,6 +266,8 @@ def demo(name: str) -> NodeAnswers:
     >>> len(gputop.demo("mi300x-8").gpus)
     8
     """
+    from gputop.reading import read_snapshot
+
     return NodeAnswers(read_snapshot((), name), demo=name)
 
 
@@ -274,6 +281,8 @@ def load(source: str | bytes | Path) -> NodeAnswers:
     >>> node.p2p(0, 1).granted is None
     True
     """
+    from gputop.reading import load_files
+
     if source in ("", b""):
         raise Exit("load needs a path or a text", USAGE)  # a path of "" is the current folder
     text = source.encode(errors="replace") if isinstance(source, str) else source

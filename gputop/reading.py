@@ -6,7 +6,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import click
 import msgspec
 
 from gputop import __version__
@@ -47,6 +46,8 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
 
 def list_demos() -> None:
     """Print the demos, with what each is and what of it no source confirms."""
+    import click
+
     from gputop.topology.recorded.demos import demo as demos
 
     for name in demos.names():
@@ -137,10 +138,19 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
         raise Exit("--from: stdin can be read once only", USAGE)
     text = sys.stdin.buffer.read(load.MOST_BYTES + 1) if load.STDIN in sources else b""
     loaded = load_files(sources, text)
+    _say_skipped(loaded)
+    return loaded.snapshot
+
+
+def _say_skipped(loaded: LoadedSnapshot) -> None:
+    """Name the files that were passed over, on stderr."""
+    if not loaded.skipped:
+        return
+    import click
+
     by_reason: dict[str, list[str]] = {}
     for name, why in loaded.skipped:
         by_reason.setdefault(why, []).append(clean(name, 80))
     for why, names in by_reason.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         click.echo(f"passed over, {clean(why, 300)}: {', '.join(names[:NAMED])}{more}", err=True)
-    return loaded.snapshot
