@@ -308,10 +308,6 @@ def _blocks(answer: JobsAnswer) -> Iterator[Block]:
             yield from stack_blocks(answer.stacks[at])
 
 
-def _width() -> int:
-    return min(text_width(), WIDEST)
-
-
 def nothing(snapshot: NodeSnapshot | None) -> str:
     """Why there is no job, as far as that is known."""
     readings = () if snapshot is None else snapshot.readings.gpus
@@ -399,5 +395,11 @@ def _read_from(report: JobsReport) -> tuple[str, ...]:
     return ("flight recorder",) * bool(by_dumps) + ("RAS",) * saved + (INSPECTOR,) * by_inspector
 
 
-ONCE = Question(name="jobs", request=JobsRequest, answer=answer, page=page, width=_width)
+ONCE = Question(
+    name="jobs",
+    request=JobsRequest,
+    answer=answer,
+    page=page,
+    width=lambda: text_width(WIDEST),
+)
 QUESTION = msgspec.structs.replace(ONCE, carry_out=carry_out)

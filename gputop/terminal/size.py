@@ -18,11 +18,7 @@ def forget_odd_sizes() -> None:
     All that asks for the size then asks the terminal itself.
     """
     for name, most in (("COLUMNS", WIDEST), ("LINES", HIGHEST)):
-        said = os.environ.get(name)
-        if said is None:
-            continue
-        number = said.isascii() and said.isdecimal() and len(said) <= len(str(most))
-        if not number or not 0 < int(said) <= most:
+        if name in os.environ and _said(name, most) is None:
             del os.environ[name]
 
 
@@ -32,14 +28,25 @@ def bounded(columns: int, lines: int) -> tuple[int, int]:
 
 
 def text_width(widest: int = WIDEST) -> int:
-    """Columns for text on stdout: the terminal's, at most `widest`; 80 where it is none."""
-    columns = terminal_width()
-    return 80 if columns is None else min(columns, widest)
+    """Columns for paragraphs on stdout, at most `widest`: those of the terminal.
+
+    In a pipe those of COLUMNS, else 80: shells keep COLUMNS to themselves, so who exports it means
+    it.
+    """
+    columns = terminal_width() or _said("COLUMNS", WIDEST) or 80
+    return min(columns, widest)
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal on stdout; None where it is none."""
+    """Columns of the terminal on stdout; None where it is none: scripts read whole lines."""
     # stdout is None when the caller closed it.
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return min(shutil.get_terminal_size((80, 24)).columns, WIDEST)
+
+
+def _said(name: str, most: int) -> int | None:
+    """The size that a variable holds; None where it is not set, or no size of a terminal."""
+    said = os.environ.get(name, "")
+    number = said.isascii() and said.isdecimal() and len(said) <= len(str(most))
+    return int(said) if number and 0 < int(said) <= most else None

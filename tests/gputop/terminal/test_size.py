@@ -9,6 +9,7 @@ import pytest
 
 from gputop.terminal import size
 from tests.grid import share
+from tests.support.command import gputop
 from tests.support.terminal import Terminal
 
 ODD = ("0", "-5", "99999", "999999999999", "many", "", "\u00b2", " 80 ", "8e1", "80.0")
@@ -31,6 +32,26 @@ def test_text_is_never_wider_than_any_terminal(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("shutil.get_terminal_size", lambda _: os.terminal_size((65535, 24)))
     assert size.text_width() == size.terminal_width() == size.WIDEST
     assert size.text_width(120) == 120
+
+
+WRAPPED = [
+    ["explain", "--demo", "hgx-h100-8"],
+    ["flags", "NCCL_IB_HCA", "--demo", "hgx-h100-8"],
+    ["log", "tests/recordings/real-faults/memory.txt"],
+    ["rules"],
+    ["rule", "pcie-width"],
+    ["about", "H100"],
+]
+"""Commands whose answers are paragraphs."""
+
+
+@pytest.mark.parametrize("command", WRAPPED, ids=lambda command: str(command[0]))
+def test_paragraphs_in_a_pipe_take_the_columns_that_are_asked_for(command: list[str]) -> None:
+    longest = {
+        columns: max(map(len, gputop(*command, COLUMNS=columns).stdout.splitlines()))
+        for columns in ("60", "100", "odd")
+    }
+    assert longest["60"] <= 60 < longest["odd"] <= 80 < longest["100"] <= 100
 
 
 @pytest.mark.terminal
