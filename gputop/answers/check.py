@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import click
 import msgspec
 
-from gputop.answers.check_output import put_out
+from gputop.answers.check_output import leading, put_out
 from gputop.answers.question import (
     FORCE,
     PYTHON,
@@ -415,9 +415,12 @@ def _section(asked: CheckRequest, case: Case) -> FleetSection | None:
 
 
 def page(found: CheckAnswer) -> Page:
-    """The verdict first, then one line for each finding; `verbose` adds what proves and helps."""
+    """The verdict, a line for each finding, and the first step of the worst.
+
+    `verbose` adds what proves each, and all that helps.
+    """
     silenced = tuple((finding, finding.reason) for finding in found.silenced)
-    findings = Findings(found.findings, whole=found.verbose, silenced=silenced)
+    findings = Findings(found.findings, found.verbose, leading(found), silenced)
     against = compared(found.expect, found.examined, found.findings)
     held = (Text(against, role=Role.MUTED),) if against else ()
     return Page(title="check", blocks=(Text(found.verdict_line), *held, findings))

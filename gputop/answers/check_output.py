@@ -1,4 +1,4 @@
-"""Puts out the answer of a check: printed, as a file of JSON, as reports."""
+"""Puts out the answer of a check: printed, as a file of JSON, as reports; what it leads with."""
 
 from __future__ import annotations
 
@@ -8,14 +8,38 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from gputop.printing.render import first_blocks
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
+from gputop.topology.model.severity import BROKEN, SLOW, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gputop.answers.check import CheckAnswer, CheckRequest
     from gputop.checking.deadline import Relay
+    from gputop.topology.model.finding import Finding
+    from gputop.topology.model.page import Block
+
+
+MOST_LEADING = 3
+"""Findings whose first step is shown unasked: they fit on a terminal of 25 lines."""
+
+
+def leading(found: CheckAnswer) -> tuple[Finding, ...]:
+    """The findings whose first step everybody should read: the first that count.
+
+    Of a text that proves no fault the others too, for they are all that it says. Findings whose
+    steps are those of an earlier one are not told twice.
+    """
+    faulty = any(finding.severity in (BROKEN, SLOW) for finding in found.findings)
+    all_ = found.verdict is Verdict.CANNOT_TELL and not (faulty or found.snapshot.is_live)
+    by_step: dict[tuple[Block, ...], Finding] = {}
+    for finding in found.findings:
+        if all_ or finding.severity.counts:
+            by_step.setdefault(tuple(first_blocks(finding)), finding)
+    by_step.pop((), None)
+    return tuple(by_step.values())[:MOST_LEADING]
 
 
 def put_out(
@@ -30,7 +54,7 @@ def put_out(
     if asked.output is None and not asked.redact:
         show(found)
         if found.exit_code and not asked.verbose and not asked.as_json:
-            warn("--verbose shows evidence, impact and what to do")
+            warn("--verbose shows the evidence, the impact and all steps")
         return
     for sentence_ in found.remarks:
         warn(sentence_)

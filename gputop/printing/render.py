@@ -13,8 +13,9 @@ from textwrap import wrap
 from typing import Any
 
 from gputop.terminal.clean import clean, clean_block
-from gputop.topology.model.finding import Finding
+from gputop.topology.model.finding import POSSIBLY, Finding
 from gputop.topology.model.page import (
+    IMPACT,
     READ,
     Bars,
     Blank,
@@ -38,7 +39,7 @@ from gputop.topology.model.page import (
     Table,
     Text,
 )
-from gputop.topology.model.severity import SILENCED_SIGN, Origin, Severity
+from gputop.topology.model.severity import CANNOT_TELL, SILENCED_SIGN, Origin, Severity
 from gputop.widgets.spans import EMPTY, Line, left, right, text_of, unbroken, width_of, wrapped
 
 NARROW = 40
@@ -118,7 +119,7 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
     blocks += candidate_blocks(finding)
     for label, text in (
         ("Cause", finding.said_cause),
-        ("Impact", finding.impact),
+        (IMPACT, finding.impact),
         (LOOK_AT, "; ".join(finding.look)),
         ("Ruled out if", finding.disproof),
     ):
@@ -127,6 +128,29 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
     if finding.sources and finding.origin is not Origin.FLEET:  # a fleet has no other than gputop
         blocks.append(Text(", ".join(finding.sources), label="Sources", role=Role.MUTED, hanging=4))
     return tuple(blocks)
+
+
+def first_blocks(finding: Finding) -> Iterator[Block]:
+    """The first step and why, in the words of `finding_blocks`."""
+    if finding.candidates:
+        first = finding.candidates[0]
+        yield Text(first.cause, label=POSSIBLY, hanging=4)
+        if first.needs:
+            yield Text(first.needs, label="Decides", hanging=4)
+        return
+    if finding.fix:
+        yield Steps(finding.fix[:1])
+    elif finding.look:
+        yield Text(finding.look[0], label=LOOK_AT, hanging=4)
+    yield from _why(finding)
+
+
+def _why(finding: Finding) -> Iterator[Text]:
+    """The cause; what follows, where a title says the cause itself."""
+    if finding.cause:
+        yield Text(finding.said_cause, label="Cause", hanging=4)
+    elif finding.impact and finding.severity is not CANNOT_TELL:
+        yield Text(finding.impact, label=IMPACT, hanging=4)
 
 
 def candidate_blocks(finding: Finding) -> Iterator[Block]:
@@ -270,12 +294,14 @@ def _command(command: str, width: int, indent: int, whole: bool) -> list[Line]:
 
 
 def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
+    room = _DETAILS if width == UNWRAPPED else width
     for finding in block.findings:
         sign, ink, word = finding.severity.shown
         yield from _finding_line(finding, (sign, ink, word), "", width)
         if block.whole:
-            room = _DETAILS if width == UNWRAPPED else width
             yield from render(finding_blocks(finding), room, 4, whole=whole)
+        elif finding in block.leading:
+            yield from render(first_blocks(finding), room, 4, whole=whole)
     for finding, reason in block.silenced:
         why = f" ({clean(reason, 300)})" if reason else ""
         yield from _finding_line(finding, (SILENCED_SIGN, "warn", "silenced"), why, width)

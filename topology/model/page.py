@@ -187,6 +187,8 @@ class Findings(msgspec.Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     whole: bool = False
+    leading: tuple[Finding, ...] = ()
+    """Those below which the first step and the cause stand, where not `whole`."""
     silenced: tuple[tuple[Finding, str], ...] = ()
     """Those that were silenced, each with the reason; they come last."""
 

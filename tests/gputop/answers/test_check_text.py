@@ -11,7 +11,7 @@ from gputop.checking.measure import ProbeEnd
 from gputop.printing.render import texts
 from gputop.probes.protocol.status import Status
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
-from gputop.topology.model.finding import Finding
+from gputop.topology.model.finding import Candidate, Finding
 from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import Severity, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -45,16 +45,22 @@ def everything() -> Diagnosis:
 
 
 def lines(
-    diagnosis: Diagnosis, width: int | None, *, verbose: bool = False, measured: Sequence[str] = ()
+    diagnosis: Diagnosis,
+    width: int | None,
+    *,
+    verbose: bool = False,
+    measured: Sequence[str] = (),
+    source: str = "live",
 ) -> list[str]:
     runs = tuple(ProbeEnd(name, Status.FINISHED, "", 1) for name in measured)
-    node = NodeSnapshot(taken_at=1.0)
+    node = NodeSnapshot(taken_at=1.0, source=(source,))
     answer = CheckAnswer.of(diagnosis, node, mode=CheckLevel.FULL, measured=runs, verbose=verbose)
     return texts(page(answer).blocks, width)
 
 
 def test_a_file_gets_one_whole_line_a_finding() -> None:
     verdict, *shown = lines(everything(), None, measured=("p2p", "host", "memory", "gemm"))
+    shown = [line for line in shown if not line.startswith("    ")]
     assert len(shown) == len(Severity) + 1
     for severity, line in zip(Severity, shown, strict=False):
         word = severity.replace("-", " ")
@@ -68,7 +74,7 @@ def test_a_file_gets_one_whole_line_a_finding() -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_a_terminal_gets_the_same_wrapped(width: int) -> None:
     shown = list(lines(everything(), width))
-    assert max(map(len, shown)) <= width
+    assert max(len(line) for line in shown if "sudo" not in line) <= width
     whole = " ".join(" ".join(shown).split())
     for line in lines(everything(), None):
         assert " ".join(line.split()) in whole
@@ -109,4 +115,47 @@ def test_control_characters_do_not_pass() -> None:
     )
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-    assert len(shown.splitlines()) == 2
+    assert all(line.startswith("    ") for line in shown.splitlines()[2:])
+
+
+STEP = (Fix(text="Power it off and on.", command="gputop check"), Fix(text="Then replace it."))
+
+
+def _told(*findings: Finding, verdict: Verdict, source: str = "live") -> str:
+    return "\n".join(lines(Diagnosis(findings=findings, verdict=verdict), 80, source=source))
+
+
+def test_the_worst_findings_tell_their_cause_and_first_step() -> None:
+    found = [
+        Finding.of(f"rule-{at}", Severity.BROKEN, f"GPU{at} is gone", fix=STEP, impact=f"Why {at}.")
+        for at in range(5)
+    ]
+    notice = Finding.of("busy", Severity.NOTICE, "GPU7 is busy", fix=STEP, cause="A job runs.")
+    told = _told(*found, notice, verdict=Verdict.BROKEN)
+    assert told.count("    Fix: Power it off and on.\n         gputop check\n") == 3
+    assert [f"Why {at}." in told for at in range(5)] == [True, True, True, False, False]
+    assert "Then replace it." not in told
+    assert "A job runs." not in told
+
+
+def test_a_step_that_several_findings_share_is_told_once() -> None:
+    found = [Finding.of("rule", Severity.BROKEN, f"GPU{at} is gone", fix=STEP) for at in range(3)]
+    assert _told(*found, verdict=Verdict.BROKEN).count("Fix:") == 1
+
+
+def test_a_possible_cause_is_told_with_what_decides() -> None:
+    guess = Candidate(cause="The IOMMU is on.", needs="cat /proc/cmdline", fix=STEP)
+    found = Finding.of("slow", Severity.SLOW, "Copies are slow", candidates=(guess, guess))
+    told = _told(found, verdict=Verdict.SLOW)
+    assert "    Possibly: The IOMMU is on.\n    Decides: cat /proc/cmdline" in told
+    assert told.count("IOMMU") == 1
+
+
+def test_a_text_without_a_fault_tells_what_its_notices_mean() -> None:
+    seen = Finding.of("seen", Severity.CANNOT_TELL, "no GPU to examine", impact="Nothing is known.")
+    notice = Finding.of("pcie-corrected", Severity.NOTICE, "PCIe sent again", fix=STEP)
+    told = _told(seen, notice, verdict=Verdict.CANNOT_TELL, source="dmesg.txt")
+    assert "Fix: Power it off and on." in told
+    assert "Nothing is known." not in told
+    assert "Fix" not in _told(seen, notice, verdict=Verdict.CANNOT_TELL)
+    assert "Fix" not in _told(notice, verdict=Verdict.HEALTHY, source="node.json")
