@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import shorten
 
 import msgspec
 
@@ -99,8 +100,22 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
         about = spoken_of(log.context)
         wanted = "; ".join(subject.fetch for subject in about) or DEBUG
         names = " and of ".join(subject.name for subject in about)
-        return f"the text speaks of {names}, of no failure. Fetch {wanted}" if names else DEBUG
+        said = f"the text speaks of {names}, of no failure. " if names else ""
+        warning = next((note for note in log.context if _WARNS.search(note.text)), None)
+        if warning is not None:
+            text = shorten(warning.text, MOST_WARNING, placeholder=" …").rstrip(" .")
+            said = f"line {warning.line} warns: {text}. "
+        return f"{said}Fetch {wanted}" if said else DEBUG
     return ""
+
+
+MOST_WARNING = 240
+_WARNS = re.compile(
+    r"(?i)warn(?:ing)?\b.*(?:\bharm|degrad|\bslow|instead of|fall(?:s|ing)? ?back|not enough|insufficient"
+    r"|too (?:small|few|low|many)|\bonly \d|\bhas only|you (?:can|may|should|need)|please|consider"
+    r"|increase|recommend|is not (?:set|available|supported))"
+)
+"""A warning of what it costs, or of what to set against it."""
 
 
 SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)

@@ -27,6 +27,8 @@ SAME_PLACE = 3
 """So many programs that crash in one part of a GPU make the GPU itself suspect."""
 OF_MEMORY = ("FAULT_INFO_TYPE_POISONED", "Double Bit ECC Error")
 """Words of Xid 13 and 31 that speak of the GPU's memory, not of the program."""
+WANTS = re.compile(r"(?i)\breset\b")
+"""What a line says further of a fault that a reset ends."""
 RESET, RESTART, IGNORE = "reset-gpu", "restart-program", "ignore"
 ASKED = {
     "0x0": (NOTICE, ""), "0x1": (BROKEN, RESET), "0x2": (BROKEN, "restart-node"),
@@ -78,6 +80,8 @@ class KernelFault(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_u
     many: int = 0
     many_severity: Severity = NOTICE
     clears: str = ""
+    back: tuple[str, ...] = ()
+    general: bool = False
     adds: tuple[str, ...] = ()
 
     @cached_property
@@ -196,6 +200,8 @@ def fault_of(event: KernelEvent, driver: int | None = None) -> KernelFault:
     label = {KernelSource.XID: "Xid ", KernelSource.SXID: "SXid "}.get(event.kind)
     row = faults(event.kind).get(event.code, KernelFault())
     row = row.but(label=f"{label}{event.code}" if label else "")
+    if event.kind is KernelSource.LINE and any(map(WANTS.search, event.details)):
+        row = row.but(act=row.act or RESET)
     if row.many and event.count >= row.many:
         row = row.but(severity=row.many_severity)
     if row.before and driver is not None and driver < row.since:

@@ -21,7 +21,7 @@ ABOUT = (
     b"/dev/shm", b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
     b"] INFO Tree", b"] INFO Using", b"] INFO comm", b"DataLoader worker", b"bus error", b"Imex",
     b"NVSwitch", b"loo connect", b"client socket", b"Static function", b"peermem", b"peer_mem",
-    b"locked memory", b"peer access", b"nvidia", b"NVIDIA", b"NVSHMEM", b"nvshmem", b"UCX",
+    b"locked memory", b"peer access", b"nvidia", b"NVIDIA", b"SHMEM", b"nvshmem", b"UCX",
     b"PCIe Bus Error", b"AER:", b"kfd", b"ROCk", b"HSA_", b"HW Exception", b"No devices",
     b"placement group", b"node types", b"libfabric", b"OFI ", b"hip", b"[[gpu", b"MPS ",
     b"amd.com/", b"DMAR:", b"IO_PAGE_FAULT", b"[Hardware Error]", b"EDAC", b"blocked for more",

@@ -40,14 +40,16 @@ _BRACKETS = (
 )
 _BEFORE = r"[\s>|*`]{0,8}(?:kern *:\w+ *: )?"
 _KERNEL = r"(?:[\w.-]{1,64} )?kernel(?:\[\d+\])?: +"
+_CUT = r"[ \d:+]{0,12}\d\.\d{6}\] "
+"""A head without its beginning, as where a paste was marked with the mouse."""
 _HEAD = re.compile(
     rf"{_BEFORE}(?:(?P<clock>{_CLOCK}) +)?(?:{_KERNEL})?"
-    rf"(?:\d{{1,3}},\d+,(?P<us>\d+),[^;]{{0,40}};)?(?:\[(?P<since>{_BRACKETS})\] ?)?"
+    rf"(?:\d{{1,3}},\d+,(?P<us>\d+),[^;]{{0,40}};)?(?:\[(?P<since>{_BRACKETS})\] ?|{_CUT})?"
 )
 """What dmesg, journalctl, syslog and /dev/kmsg print before a line itself; each part may lack."""
 KERNELS = re.compile(
     rf"{_BEFORE}(?:\d{{4}}-\d\d-\d\dT[\d:]{{8}},\d+[+-]\d\d:?\d\d |"
-    rf"(?:(?:{_CLOCK}) +)?(?:{_KERNEL}|\d{{1,3}},\d+,\d+,[^;]{{0,40}};|\[(?:{_BRACKETS})\] ))"
+    rf"(?:(?:{_CLOCK}) +)?(?:{_KERNEL}|\d{{1,3}},\d+,\d+,[^;]{{0,40}};|\[(?:{_BRACKETS})\] |{_CUT}))"
     r"|[ \t]{4,60}NVRM:? "
 )
 """The same, where it shows that the line is the kernel's; NVIDIA's sentences go on without it."""
@@ -75,6 +77,8 @@ _SXID = re.compile(
     r"|(?:(?P<fatal>Fatal|[Nn]on-fatal|Correctable),? ?)?(?:Link (?P<link>\d+) ?)?)"
 )
 _NAMED = re.compile(rf"NVRM: .*\b({ADDRESS})")
+_FIRST = re.compile(rf"(?:\w{{1,20}} )?({ADDRESS}): ")
+"""The device of a line whose driver's name may be cut."""
 _BOOT = re.compile(r"\bLinux version \d|^-- (?:Boot|Reboot)|\bCommand line: BOOT_IMAGE=")
 _DRIVER = re.compile(r"NVRM: loading NVIDIA UNIX .*?\s(\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
 LONGEST_LINE = 4096
@@ -102,7 +106,12 @@ def _said_in(line: str) -> Said | None:
     if (found := _SXID.search(line)) is not None:
         return _of_sxid(found)
     worded = in_words(line)
-    return None if worded is None else _of_line(worded[0], worded[1].groupdict())
+    if worded is None:
+        return None
+    said = _of_line(worded[0], worded[1].groupdict())
+    if said["device"] is None and (first := _FIRST.match(line)) is not None:
+        said["device"] = _address(first[1])
+    return said
 
 
 def _address(text: str) -> str:

@@ -83,6 +83,26 @@ def test_what_may_be_all_that_is_found_has_a_next_step() -> None:
     assert set(ECHOES) == set(_OF_ROW)
 
 
+WARNINGS = (
+    "WARNING utils.py:593 -- CPU detection of Ray in containers was incorrect. Please ensure that",
+    "UserWarning: Ray's object store falls back to a slower place",
+    "WARNING: Slurm: the step has only 2 CPUs for 8 tasks",
+    "[docker] Warning: memory limit without swap: Not enough swap; you may increase it",
+)
+"""Of what something costs, or of what helps, from programs that no row knows."""
+
+
+def test_a_warning_is_no_silence() -> None:
+    def quoted(line: str) -> None:
+        read = examine(read_log([b"job starts", line.encode()], signs=known_signs()), None)
+        assert read.next.startswith(f"line 2 warns: {line[:40]}"), read.next
+        assert "of no failure" not in read.next
+
+    hold(quoted, WARNINGS)
+    dull = [b"INFO worker.py:1673 -- Started a local Ray instance.", b"FutureWarning: deprecated"]
+    assert "Ray, of no failure" in examine(read_log(dull, signs=known_signs()), None).next
+
+
 def test_all_that_is_said_of_an_example(snapshot: SnapshotAssertion) -> None:
     for ident, lines in SHOWN.items():
         log = read_log([line.encode() for line in lines], signs=known_signs(), outputs=True)

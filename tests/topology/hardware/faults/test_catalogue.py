@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from gputop.topology.hardware.faults.catalogue import (
+    ADDRESS,
     KernelFault,
     fault_of,
     faults,
@@ -20,7 +22,7 @@ from gputop.topology.hardware.faults.catalogue import (
 )
 from gputop.topology.model.kernel_event import KernelEvent, KernelSource
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
-from gputop.topology.sources.linux.kernel_log import read_lines, said_in
+from gputop.topology.sources.linux.kernel_log import CAME_BACK, read_lines, said_in
 from tests.tables import hold
 
 GPU = "NVRM: Xid (PCI:0000:9b:00)"
@@ -187,6 +189,29 @@ def test_every_line_in_words_is_read_as_it_is_printed() -> None:
     hold(read, faults(KernelSource.LINE).values(), lambda row: row.id)
 
 
+def test_a_later_line_ends_a_fault() -> None:
+    """Each form in which the kernel says that a device came back, and the same of another one."""
+
+    def ends(row: KernelFault) -> None:
+        assert row.back, row.id
+        for back in row.back:
+            device = re.findall(ADDRESS, back)[0]
+            shown = [re.sub(ADDRESS, device, line) for line in row.shown]
+            fault = next(line for line in shown if device in line)
+            held, other = event_in(fault), back.replace(device, "00ff:1f:1e.7")
+            assert (held.code, held.over) == (row.id, ""), fault
+            assert event_in(fault, back).over == CAME_BACK, back
+            assert not event_in(fault, other).over, other
+            assert {one.over for one in read_lines([fault, back, fault]).kernel_events or ()} == {
+                "",
+                CAME_BACK,
+            }, "it came again"
+
+    hold(
+        ends, (row for row in faults(KernelSource.LINE).values() if row.clears), lambda row: row.id
+    )
+
+
 def test_a_line_is_read_as_if_every_pattern_was_tried() -> None:
     table = faults(KernelSource.LINE).values()
 
@@ -299,3 +324,15 @@ def test_a_fault_names_the_word_of_its_line() -> None:
         assert word in fault_of(event).told(event.details), line
     for row in faults(KernelSource.LINE).values():
         assert "{" not in row.told(), row.id
+
+
+WANTS = "NVRM: GPU0 _kgspBootGspRm: (the GPU is likely in a bad state and may need to be reset)"
+
+
+def test_what_the_driver_says_to_do_comes_first() -> None:
+    for code in faults(KernelSource.LINE)["nvrm-wants-reset"].adds:
+        (shown, *_) = faults(KernelSource.LINE)[code].shown
+        event = event_in(shown, WANTS)
+        assert event.code == code
+        first, *_ = fixes(fault_of(event), "0000:01:00.0")
+        assert first.command == "nvidia-smi --gpu-reset -i 0000:01:00.0"

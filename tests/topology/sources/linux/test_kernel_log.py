@@ -64,6 +64,15 @@ def test_a_line_is_read_behind_any_head(head: str) -> None:
     assert not event.programs
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_a_line_is_read_behind_a_head_that_was_cut(head: str) -> None:
+    for start in range(1, len(head)):
+        (event,) = events(head[start:] + XID)
+        assert (event.code, event.device) == ("79", "0000:9b:00.0"), head[start:]
+    if head.endswith("00] ") or head.startswith("[  +"):
+        assert KERNELS.match(head[head.index("[") + 1 :] + "pci 0000:05:00.0: enabling device")
+
+
 def test_a_line_of_a_program_is_not_the_kernels() -> None:
     ours = [head for head in HEADS if KERNELS.match(head + XID)]
     assert set(HEADS) - set(ours) == {

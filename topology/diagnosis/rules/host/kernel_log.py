@@ -63,7 +63,7 @@ def _denied(case: Case, event: KernelEvent) -> str:
 def _checked(group: FaultGroup) -> Callable[[Case], Found]:
     def check(case: Case) -> Found:
         mine = [(event, fault) for event, fault in _read(case) if fault.rule == group.id]
-        mine.sort(key=lambda one: one[1].severity.order)
+        mine.sort(key=lambda one: (one[1].severity.order, one[1].general))
         return [
             _finding(case, group, list(alike))
             for _, alike in groupby(mine, key=lambda one: one[1].severity)
@@ -80,7 +80,9 @@ def _finding(case: Case, group: FaultGroup, found: list[Told]) -> Finding:
     says = fault.told(event.details)
     title = f"{where}: {says}" if where else says
     title += f" ({fault.label})" if fault.label else ""
-    kinds = {(one.label, one.told(about.details)): (about, one) for about, one in reversed(found)}
+    kinds: dict[tuple[str, str], Told] = {}
+    for about, one in found:
+        kinds.setdefault((one.label, one.told(about.details)), (about, one))
     if len(kinds) > 1:
         title += f", and {len(kinds) - 1} more kind{'s' * (len(kinds) > 2)} of fault"
     if all(one.over for one, _ in found):
@@ -93,11 +95,10 @@ def _finding(case: Case, group: FaultGroup, found: list[Told]) -> Finding:
         devices=devices,
         evidence=[proof for one in found[:MOST_SHOWN] for proof in _proofs(case, *one)],
         impact=group.impact,
-        fix={step.text: step for step in reversed(steps)}.values(),
+        fix=tuple({step.text: step for step in reversed(steps)}.values())[::-1],
     )
     return msgspec.structs.replace(
         made,
-        fix=made.fix[::-1],
         look=group.look,
         sureness=fault.sure,
         sources=tuple(sources) or made.sources,
