@@ -111,9 +111,9 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
 
 MOST_WARNING = 240
 _WARNS = re.compile(
-    r"(?i)warn(?:ing)?\b.*(?:\bharm|degrad|\bslow|instead of|fall(?:s|ing)? ?back|not enough|insufficient"
-    r"|too (?:small|few|low|many)|\bonly \d|\bhas only|you (?:can|may|should|need)|please|consider"
-    r"|increase|recommend|is not (?:set|available|supported))"
+    r"(?i)warn(?:ing)?\b.*(?:\bharm|degrad|\bslow|instead of|fall(?:s|ing)? ?back|not enough"
+    r"|insufficient|too (?:small|few|low|many)|\bonly \d|\bhas only|you (?:can|may|should|need)"
+    r"|please|consider|increase|recommend|is not (?:set|available|supported))"
 )
 """A warning of what it costs, or of what to set against it."""
 

@@ -49,7 +49,8 @@ _HEAD = re.compile(
 """What dmesg, journalctl, syslog and /dev/kmsg print before a line itself; each part may lack."""
 KERNELS = re.compile(
     rf"{_BEFORE}(?:\d{{4}}-\d\d-\d\dT[\d:]{{8}},\d+[+-]\d\d:?\d\d |"
-    rf"(?:(?:{_CLOCK}) +)?(?:{_KERNEL}|\d{{1,3}},\d+,\d+,[^;]{{0,40}};|\[(?:{_BRACKETS})\] |{_CUT}))"
+    rf"(?:(?:{_CLOCK}) +)?(?:{_KERNEL}|\d{{1,3}},\d+,\d+,[^;]{{0,40}};|\[(?:{_BRACKETS})\] "
+    rf"|{_CUT}))"
     r"|[ \t]{4,60}NVRM:? "
 )
 """The same, where it shows that the line is the kernel's; NVIDIA's sentences go on without it."""
