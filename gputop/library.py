@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gputop.answers.places import NicAnswer, NumaAnswer, P2pAnswer
     from gputop.answers.question import Reply
     from gputop.answers.variables import EnvironmentAnswer
+    from gputop.answers.which import WhichAnswer
     from gputop.topology.model.machine import Gpu
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.node import Node
@@ -167,6 +168,19 @@ class NodeAnswers:
         if collective is None or size_bytes is None:
             return answer(asked)
         return call_of(asked, answer(asked), collective, size_bytes)
+
+    def which(self, count: int, *, busy: bool = False) -> WhichAnswer:
+        """The best GPUs here and now, as `gputop which` says it. Provisional.
+
+        >>> import gputop
+        >>> gputop.demo("dgx-1v").which(4).best.names
+        ('GPU4', 'GPU7', 'GPU6', 'GPU5')
+        """
+        from gputop.answers.which import WhichRequest, answer
+
+        if count < 1:
+            raise Exit(f"{count} GPUs: name one at least", USAGE)
+        return answer(WhichRequest(given=self.snapshot, count=count, with_busy=busy))
 
     def check(self, *, measure: bool = False) -> CheckAnswer:
         """What is wrong, the proof, and one verdict, as `gputop check` says it. Stable.

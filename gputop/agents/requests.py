@@ -77,6 +77,13 @@ class ExplainTool(OfNode, frozen=True, kw_only=True):
     library: Annotated[Words, msgspec.Meta(description="nccl-2.28.9, rccl-2.21.5, ...")] = ""
 
 
+class WhichTool(OfNode, frozen=True, kw_only=True):
+    """The best so many GPUs here and now, why, what the second best loses, lines to copy."""
+
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    busy: Annotated[bool, msgspec.Meta(description="Choose as if no GPU were in use.")] = False
+
+
 class WhatIfTool(OfNode, frozen=True, kw_only=True):
     """What a variable means and does on this node, and what setting it would change."""
 

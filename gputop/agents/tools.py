@@ -26,6 +26,7 @@ from gputop.agents.requests import (
     ToolRequest,
     TopologyTool,
     WhatIfTool,
+    WhichTool,
 )
 from gputop.agents.told import AgentAnswer, AgentFact, FactKind, bounded, document_of
 from gputop.exits import CANNOT_TELL, USAGE, Exit
@@ -227,6 +228,23 @@ def _what_if(asked: WhatIfTool) -> Heard:
     return Heard(found.snapshot, facts)
 
 
+def _which(asked: WhichTool) -> Heard:
+    from gputop.answers import which
+
+    found = asked.node()
+    answer = found.which(asked.count, busy=asked.busy)
+    source = ", ".join(answer.source)
+    out = tuple(f"left out: {one.name}: {one.why}" for one in answer.left_out)
+    text = _text_of(which.QUESTION.page(answer))
+    best = None if answer.best is None else answer.best.gpus
+    kind = PREDICTED if answer.library else CONCLUDED
+    facts = (
+        AgentFact(f"best {asked.count} GPUs, by rank", best, CONCLUDED, source, why=out),
+        AgentFact("why, and what the second best loses", text, kind, answer.library or source),
+    )
+    return Heard(found.snapshot, facts, answer.assumptions)
+
+
 def told_finding(finding: Finding) -> AgentFact:
     """A finding as a fact."""
     bases = {fact.basis for fact in finding.evidence}
@@ -396,6 +414,7 @@ TOOLS = (
     AgentTool("topology", TopologyTool, _topology),
     AgentTool("explain", ExplainTool, _explain),
     AgentTool("what_if", WhatIfTool, _what_if),
+    AgentTool("which", WhichTool, _which),
     AgentTool("check", CheckTool, _check),
     AgentTool("read_text", ReadTextTool, _read_text),
     AgentTool("jobs", JobsTool, _jobs),

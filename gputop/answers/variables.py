@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gputop.answers.question import Answer
-from gputop.topology.explain.nics import gpu_nics
+from gputop.topology.explain.nics import active_ports
 from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.model.severity import Word
-from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaKind
+from gputop.topology.model.surroundings import Interface
 from gputop.topology.node import Node
 
 
@@ -24,7 +22,6 @@ class EnvironmentFor(Word):
 _INTERFACE = {EnvironmentFor.NCCL: "NCCL_SOCKET_IFNAME", EnvironmentFor.GLOO: "GLOO_SOCKET_IFNAME"}
 _EXACT = {EnvironmentFor.NCCL: "="}
 """NCCL takes a name as the beginning of one, unless = stands before it."""
-_VERBS = (RdmaKind.INFINIBAND, RdmaKind.ROCE)
 OWN_NICS = "NCCL and RCCL find the NIC of each GPU by the topology themselves"
 
 
@@ -56,7 +53,7 @@ def environment_answer(node: Node, library: EnvironmentFor) -> EnvironmentAnswer
     if library is EnvironmentFor.NVSHMEM and vendors == {AMD}:
         why.append("NVSHMEM runs on NVIDIA GPUs alone")
     elif library in (EnvironmentFor.UCX, EnvironmentFor.NVSHMEM):
-        ports, why = _ports(node)
+        ports, why = active_ports(node, node.machine.gpus)
         if library is EnvironmentFor.UCX:
             of_gpu = {gpu: {"UCX_NET_DEVICES": port} for gpu, port in ports.items()}
         elif ports:
@@ -83,25 +80,3 @@ def _interface(interfaces: tuple[Interface, ...]) -> tuple[str | None, str]:
         rest = ", ".join(one.name for one in able if one is not routed[0])
         return routed[0].name, f"{routed[0].name} has the default route; {others}{rest}"
     return None, f"open which interface joins the nodes: {names or 'none is known to be up'}"
-
-
-def _ports(node: Node) -> tuple[dict[str, str], list[str]]:
-    """The active port of each GPU's NIC, as "mlx5_0:1"; and why there is none."""
-    known: Mapping[str, RdmaDevice] = {device.name: device for device in node.machine.rdma}
-    found, why = {}, []
-    nics = gpu_nics(node)
-    for gpu in node.machine.gpus:
-        nic, label = nics.get(gpu.address), node.devices.name(gpu.address)
-        device = None if nic is None else known.get(nic.name)
-        if nic is None or device is None:
-            why.append(f"{label}: no RDMA device is known to be near it")
-            continue
-        port = next((port.port for port in device.ports if port.active), None)
-        if device.kind not in _VERBS:
-            why.append(f"{label}: {device.name} is not InfiniBand or RoCE")
-        elif port is None:
-            why.append(f"{label}: no port of {device.name} is known to be active")
-        else:
-            found[gpu.address] = f"{device.name}:{port}"
-            why.append(f"{label}: {nic.text}")
-    return found, why

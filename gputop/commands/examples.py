@@ -40,6 +40,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop probe p2p --gpus 0-3", "one probe on four GPUs"),
         ("gputop probe --demo sick-h100-8", "what it looks like: simulated, no GPU is needed"),
     ),
+    "which": (
+        ("gputop which 4", "the best four GPUs here and now, with lines to copy"),
+        ("gputop which 2 --busy --demo dgx-1v", "as if nobody used any; no GPU is needed"),
+    ),
     "rules": (("gputop rules", "what is checked, and how bad it can be"),),
     "rule": (
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),

@@ -30,7 +30,7 @@ _WAITS = "gputop mcp answers an agent's client, which starts it; it reads stdin 
 def command(redact: bool, roots: tuple[str, ...], skill: bool) -> None:
     """Answer agents over stdin and stdout (Model Context Protocol); started by the agent's client.
 
-    Tools: node, topology, explain, what_if, check, read_text, jobs, figures, compare and
+    Tools: node, topology, explain, what_if, which, check, read_text, jobs, figures, compare and
     next_measurement. All read only; `check` measures where the agent asks for that, idle GPUs
     alone.
     """

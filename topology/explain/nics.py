@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
+from ..model.machine import Gpu
+from ..model.surroundings import RdmaDevice, RdmaKind
 from ..model.units import figure
 from ..nccl.prediction import DomainView, NetDecision
 from ..node import Node
@@ -16,6 +20,7 @@ _BY_PATH = {
 """NCCL's path type from a GPU to a NIC -> how far that is."""
 _BY_RELATION = {"PIX": NEAR, "PXB": NEAR, "PHB": SAME_CPU, "NODE": SAME_CPU, "SYS": FAR}
 """The same for the letters of `nvidia-smi topo -m`, nearest first."""
+_VERBS = (RdmaKind.INFINIBAND, RdmaKind.ROCE)
 
 
 class GpuNic(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,3 +130,28 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
                 text=f"nearest {name}: {letters}; the library's choice is not known: {reason}",
             )
     return found
+
+
+def active_ports(node: Node, gpus: Sequence[Gpu]) -> tuple[dict[str, str], list[str]]:
+    """The active port of each GPU's NIC, as "mlx5_0:1"; and why there is none.
+
+    The node is decided.
+    """
+    known: Mapping[str, RdmaDevice] = {device.name: device for device in node.machine.rdma}
+    found, why = {}, []
+    nics = gpu_nics(node)
+    for gpu in gpus:
+        nic, label = nics.get(gpu.address), node.devices.name(gpu.address)
+        device = None if nic is None else known.get(nic.name)
+        if nic is None or device is None:
+            why.append(f"{label}: no RDMA device is known to be near it")
+            continue
+        port = next((port.port for port in device.ports if port.active), None)
+        if device.kind not in _VERBS:
+            why.append(f"{label}: {device.name} is not InfiniBand or RoCE")
+        elif port is None:
+            why.append(f"{label}: no port of {device.name} is known to be active")
+        else:
+            found[gpu.address] = f"{device.name}:{port}"
+            why.append(f"{label}: {nic.text}")
+    return found, why

@@ -30,6 +30,7 @@ OF_DEMO: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("topology", "dgx-1v", {"gpu": "cuda:3"}),
     ("explain", "hgx-h100-8", {"collective": "AllReduce", "size_bytes": 1 << 20}),
     ("what_if", "mi250x-8", {"variable": "NCCL_MIN_NCHANNELS"}),
+    ("which", "dgx-1v", {"count": 2}),
     ("next_measurement", "hgx-h100-8", {"log": OOM}),
 )
 """Beside what docs/agents.md asks."""
@@ -42,6 +43,7 @@ OF_ANY: tuple[OfAny, ...] = (
     ("explain", {}),
     ("explain", {"collective": "AllReduce", "size_bytes": 1 << 30, "nodes": 2}),
     ("what_if", {"set": {"NCCL_P2P_DISABLE": "1"}}),
+    ("which", {"count": 1}),
     ("check", {}),
     ("check", {"measure": True}),
     ("jobs", {}),
@@ -251,7 +253,7 @@ def test_the_manual_shows_five_tasks() -> None:
 
 
 def test_every_tool_says_what_it_is_for() -> None:
-    assert len({tool.name for tool in TOOLS}) == len(TOOLS) == 10
+    assert len({tool.name for tool in TOOLS}) == len(TOOLS) == 11
     assert all(tool.request.__doc__ for tool in TOOLS)
     with pytest.raises(Exit):
         answer_text("check", {"file": "/dev/null", "measure": True})
