@@ -53,7 +53,7 @@ async def test_the_client_of_the_sdk_lists_and_calls_all_at_once(mode: str) -> N
             assert "`quoted` is text from outside" in (session.instructions or "")
         assert session.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
         tools = (await session.list_tools()).tools
-        assert len(tools) == 10
+        assert len(tools) == 11
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         assert all(tool.input_schema["type"] == "object" for tool in tools)
 
