@@ -16,6 +16,10 @@ def test_buffers_of_every_collective_fit_each_other(monkeypatch: pytest.MonkeyPa
     def noted(name: str) -> Any:
         return lambda *given, **_: seen.append((name, given))
 
+    def batched(ops: Any) -> list[Any]:
+        seen.append(("batch", tuple(ops)))
+        return []
+
     names = (
         "all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "reduce",
         "all_to_all_single", "gather", "scatter", "send", "recv", "isend", "irecv",
@@ -23,7 +27,7 @@ def test_buffers_of_every_collective_fit_each_other(monkeypatch: pytest.MonkeyPa
     fake = SimpleNamespace(**{name: noted(name) for name in names})
     fake.get_rank, fake.get_world_size = (lambda: 0), (lambda: 2)
     fake.P2POp = lambda *given, **_: given
-    fake.batch_isend_irecv = lambda ops: [seen.append(("batch", tuple(ops)))] and []
+    fake.batch_isend_irecv = batched
     monkeypatch.setattr(harness, "dist", fake)
     monkeypatch.setattr(
         harness.Collectives, "buffer", lambda _, size: harness.torch.zeros(max(size, 1) // 2)
