@@ -38,27 +38,27 @@ def _work(row: Row) -> work.TokenWork:
     return work.work_of(_gpt(row), SEQUENCE, WHOLE, Recompute(row.get("recompute", "none")))
 
 
-def _states(row: Row) -> float:
+def _states(row: Row) -> Any:
     return memory.MIXED.on_one(row["parameters"], row.get("zero", 0), row.get("dp", 1))
 
 
-def _days(row: Row) -> float:
+def _days(row: Row) -> Any:
     rate = row["gpus"] * row["tflops"] * 1e12
     return _work(row).hardware * row["tokens"] / rate / 86400
 
 
-def _used(row: Row, flop: float) -> float:
+def _used(row: Row, flop: float) -> Any:
     rate = row["sequences"] * SEQUENCE / row["seconds"]
     return work.utilisation(flop, rate, row["gpus"], row["peak"] * 1e12)
 
 
-def _used_of_tokens(row: Row) -> float:
+def _used_of_tokens(row: Row) -> Any:
     scores = 12 * row["layers"] * row["attention"] * row["sequence"]
     flop = 6 * row["parameters"] + scores
     return work.utilisation(flop, row["tokens_per_s"], row["gpus"], row["peak"] * 1e12)
 
 
-def _kept(row: Row) -> float:
+def _kept(row: Row) -> Any:
     shape = _gpt(row)
     again = Recompute(row["recompute"])
     if again is Recompute.FULL:
@@ -67,28 +67,28 @@ def _kept(row: Row) -> float:
     return found / shape.hidden
 
 
-def _saved(row: Row) -> float:
+def _saved(row: Row) -> Any:
     kept = memory.kept_by_gpt(_gpt(row), SEQUENCE)
     all_of_it, rest = (kept.on_one(1, False, how) for how in (Recompute.NONE, Recompute.SELECTIVE))
     return 1 - rest / all_of_it
 
 
-def _more_flop(row: Row) -> float:
+def _more_flop(row: Row) -> Any:
     found = _work(row | {"recompute": "selective"})
     return found.hardware / found.model - 1
 
 
-def _whole_activations(row: Row) -> float:
+def _whole_activations(row: Row) -> Any:
     shape = _gpt(row)
     kept = memory.kept_by_gpt(shape, row["sequence"]).on_one(1, False, Recompute.SELECTIVE)
     return kept * shape.layers * row["sequence"] * row["sequences"]
 
 
-def _training(row: Row) -> float:
+def _training(row: Row) -> Any:
     return work.work_of(_model(row), row["sequence"]).model * row["tokens"]
 
 
-def _part(row: Row) -> float:
+def _part(row: Row) -> Any:
     shape = _model(row)
     parts = {
         "feed forward": shape.dense_feed_forward,
@@ -98,7 +98,7 @@ def _part(row: Row) -> float:
     return parts[row["part"]]
 
 
-def _tokens_of_gpu(row: Row) -> float:
+def _tokens_of_gpu(row: Row) -> Any:
     rates = row["tflops"] * 1e12, row["gbs"] * 1e9
     if row["layout"] == "ep":
         # The seed divides by the ways that experts are spread over nodes as well.
@@ -108,7 +108,7 @@ def _tokens_of_gpu(row: Row) -> float:
     return bounds.tokens_for_data_parallel(*rates)
 
 
-ASKED: dict[str, Callable[[Row], float]] = {
+ASKED: dict[str, Callable[[Row], Any]] = {
     "parameters": lambda row: _model(row).parameters,
     "active": lambda row: _model(row).active,
     "parameters of a GPT": lambda row: _gpt(row).parameters,

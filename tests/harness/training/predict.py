@@ -1,0 +1,107 @@
+"""What the model of `gputop cost` says of the runs of this harness, as TOML.
+
+    python -m tests.harness.training.predict > tests/topology/cost/two_gpus_predicted.toml
+
+It is written before a run and stays as it was then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gputop.reading import read_snapshot
+from gputop.topology.cost.gpu import rates_of
+from gputop.topology.cost.layout import Layout, StepPlan
+from gputop.topology.cost.memory import PURE, KernelStyle
+from gputop.topology.cost.node_wires import SHM_GBS, STAGED_LATENCY_S, NodeWires
+from gputop.topology.cost.peak import MemoryPeak, memory_peak
+from gputop.topology.cost.shape import ModelShape
+from gputop.topology.cost.step import StepTime, step_time
+from gputop.topology.cost.wires import GroupWire, WireOf, alone, flat
+from gputop.topology.hardware.specs import skus
+from gputop.topology.model.severity import FigureBasis
+from gputop.topology.node import Node
+
+from .plans import (
+    HEAD,
+    MICRO_BATCHES,
+    SEQUENCE,
+    VOCABULARY,
+    TrainedShape,
+    TrainingRun,
+    shape_of,
+    starts,
+)
+
+WAYS = {
+    "single": Layout(),
+    "ddp": Layout(dp=2),
+    "fsdp": Layout(dp=2),
+    "tp": Layout(tp=2),
+    "pp": Layout(pp=2),
+}
+GPUS = ("H100-SXM", "H200-SXM")
+
+
+def model(shape: TrainedShape) -> ModelShape:
+    return ModelShape(
+        name=shape.name, layers=shape.layers, hidden=shape.hidden, heads=shape.heads,
+        kv_heads=shape.heads, head_dim=HEAD, feed_forward=shape.feed_forward,
+        vocabulary=VOCABULARY,
+    )  # fmt: skip
+
+
+def plan(run: TrainingRun) -> StepPlan:
+    passes = MICRO_BATCHES if run.layout == "pp" else 1
+    return StepPlan(
+        sequence=SEQUENCE,
+        micro=run.batch // WAYS[run.layout].dp // passes,
+        accumulation=passes,
+        zero=3 if run.layout == "fsdp" else 0,
+        states=PURE,
+        style=KernelStyle.EAGER,
+        sequence_parallel=False,
+        reduces=(2, 5),
+        keeps_buckets=run.layout == "ddp",
+    )
+
+
+def _wires(p2p: bool) -> WireOf:
+    node = Node(read_snapshot((), "hgx-h100-8")).decide()
+    staged = flat("the host's memory", 2, SHM_GBS * 1e9, STAGED_LATENCY_S, FigureBasis.ESTIMATE, "")
+    inside = NodeWires(node)
+
+    def of(ranks: int, stride: int) -> GroupWire | None:
+        if ranks < 2:
+            return alone()
+        return inside.of(ranks, stride) if p2p else staged
+
+    return of
+
+
+def predicted(gpu: str) -> Iterator[tuple[TrainingRun, StepTime, MemoryPeak]]:
+    node = Node(read_snapshot((), "hgx-h100-8"))
+    rates = rates_of(node.machine.gpus[0], skus()[gpu], "bf16", KernelStyle.EAGER)
+    wires = {p2p: _wires(p2p) for p2p in (True, False)}
+    for runs in starts():
+        for run in runs:
+            shape, way, how = model(shape_of(run.shape)), WAYS[run.layout], plan(run)
+            time = step_time(shape, way, how, rates, wires[run.p2p])
+            assert isinstance(time, StepTime)
+            yield run, time, memory_peak(shape, way, how)
+
+
+def main() -> None:
+    print("# What `python -m tests.harness.training.predict` gave before the first run.")
+    for gpu in GPUS:
+        print(f"\n[{gpu}]")
+        for run, time, peak in predicted(gpu):
+            print(
+                f'"{run.key}" = {{ step_ms = {1e3 * time.step_s:.1f}, '
+                f"exposed_ms = {1e3 * time.exposed_s:.1f}, host_ms = {1e3 * time.host_s:.1f}, "
+                f"peak_gb = {peak.allocated / 1e9:.2f} }}"
+            )
+
+
+if __name__ == "__main__":
+    main()

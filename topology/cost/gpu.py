@@ -1,0 +1,98 @@
+"""What one GPU computes and moves: on paper, and what healthy ones reach."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..hardware.specs import PublishedFigure, Sku
+from ..model.machine import Gpu
+from ..model.severity import FigureBasis
+from .memory import KernelStyle
+
+USUAL_GEMM, USUAL_MEMORY = 0.7, 0.85
+"""Shares of the data sheet where no figure of a model is on record: what H100, A100 and MI300X
+reach lies from 0.47 to 0.82 of it, and memory from 0.75 to 0.9."""
+_MEMORY = ("hbm_copy", "hbm_triad", "hbm_scale", "hbm_lbm")
+"""Quantities in the order in which they stand for elementwise kernels."""
+ATTENTION = {
+    ("Hopper", KernelStyle.EAGER): (0.30, 0.24),
+    ("Hopper", KernelStyle.FUSED): (0.55, 0.45),
+}
+"""Architecture -> share of the BF16 peak that FlashAttention reaches forward and backward, causal,
+head of 128, sequences of 2048: version 2 in eager PyTorch, version 3 else (arXiv 2407.08608,
+figures 5 and 6)."""
+ATTENTION_ELSEWHERE = (0.5, 0.4)
+"""FlashAttention 2 on A100 (arXiv 2307.08691, figure 4)."""
+
+
+class GpuRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Rates of one GPU in one type. FLOP/s and bytes/s; None where they are not known."""
+
+    name: str
+    dtype: str
+    sheet_flops: float | None
+    flops: float | None
+    """What healthy ones reach in large products."""
+    sheet_bytes_per_s: float | None
+    bytes_per_s: float | None
+    """What healthy ones reach in copies, each byte read and written counted."""
+    memory_bytes: int | None
+    """What the driver reports."""
+    basis: FigureBasis
+    source: str
+    attention: tuple[float, float] = ATTENTION_ELSEWHERE
+
+    @property
+    def ridge(self) -> float | None:
+        """FLOP for each byte from which on the products are the limit, of what is reached."""
+        return None if not self.flops or not self.bytes_per_s else self.flops / self.bytes_per_s
+
+    @property
+    def sheet_ridge(self) -> float | None:
+        """The same on paper."""
+        if not self.sheet_flops or not self.sheet_bytes_per_s:
+            return None
+        return self.sheet_flops / self.sheet_bytes_per_s
+
+
+def rates_of(gpu: Gpu, sku: Sku | None, dtype: str, style: KernelStyle) -> GpuRates:
+    """The rates of a model: typical figures first, else the best ones, else a usual share."""
+    name = gpu.name or "GPU"
+    if sku is None:
+        return GpuRates(
+            name=name, dtype=dtype, sheet_flops=None, flops=None, sheet_bytes_per_s=None,
+            bytes_per_s=None, memory_bytes=gpu.memory_bytes, basis=FigureBasis.ESTIMATE,
+            source="no table holds this model",
+        )  # fmt: skip
+    sheet = sku.tflops.get(dtype)
+    gemm = sku.figure(f"gemm_{dtype}")
+    memory = _memory(sku)
+    flops = gemm.measured if gemm else None if sheet is None else USUAL_GEMM * sheet
+    moved = memory.measured if memory else None if not sku.hbm_gbs else USUAL_MEMORY * sku.hbm_gbs
+    known = [figure.source for figure in (gemm, memory) if figure is not None]
+    usual = [] if len(known) == 2 else ["a usual share of the data sheet"]
+    return GpuRates(
+        name=sku.name,
+        dtype=dtype,
+        sheet_flops=_scaled(sheet, 1e12),
+        flops=_scaled(flops, 1e12),
+        sheet_bytes_per_s=_scaled(sku.hbm_gbs, 1e9),
+        bytes_per_s=_scaled(moved, 1e9),
+        memory_bytes=gpu.memory_bytes,
+        basis=FigureBasis.TYPICAL if gemm is not None else FigureBasis.ESTIMATE,
+        source="; ".join([*dict.fromkeys(known), *usual]),
+        attention=ATTENTION.get((_family(sku), style), ATTENTION_ELSEWHERE),
+    )
+
+
+def _family(sku: Sku) -> str:
+    return "Hopper" if sku.name.startswith(("H100", "H200", "H800", "H20", "GH200")) else ""
+
+
+def _memory(sku: Sku) -> PublishedFigure | None:
+    found = (sku.figure(quantity) for quantity in _MEMORY)
+    return next((figure for figure in found if figure is not None), None)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor

@@ -1,0 +1,173 @@
+"""The wires of groups of ranks on a node or on equal nodes, from what the node is known to give."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..expectation.judge import Judge
+from ..expectation.judgement import Band
+from ..expectation.links import link_of_pair
+from ..model import quantities
+from ..model.severity import FigureBasis
+from ..model.snapshot import Measurement
+from ..node import Node
+from .wires import SIZES, CollectiveKind, GroupWire, alone, bus_share
+
+QUANTITIES = {
+    CollectiveKind.ALL_REDUCE: quantities.ALL_REDUCE,
+    CollectiveKind.ALL_GATHER: quantities.ALL_GATHER,
+    CollectiveKind.REDUCE_SCATTER: quantities.REDUCE_SCATTER,
+    CollectiveKind.ALL_TO_ALL: quantities.ALL_TO_ALL,
+    CollectiveKind.SEND: quantities.SEND_RECEIVE_ALL,
+}
+INSIDE_LATENCY_S, EACH_RANK_S = 12e-6, 1e-6
+"""A small all-reduce of two GPUs on NVLink and what each further rank adds, launch included (H200,
+nccl-tests: 1 MiB in 16 us over two, 26 us over four)."""
+STAGED_LATENCY_S = 25e-6
+"""The same through the memory of the host."""
+NETWORK_LATENCY_S, EACH_NODE_S = 30e-6, 4e-6
+"""The same between nodes over InfiniBand or RoCE, by a tree."""
+NETWORK_SHARE = 0.92
+"""Of the rate of the NICs: 46 of 50 GB/s for each 400 Gbit/s port."""
+SHM_GBS = 25.5
+"""All-reduce over four H200 (PCIe 5.0 x16), NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
+
+
+class NodeWires:
+    """What joins the GPUs of `nodes` equal nodes; ranks count node by node."""
+
+    def __init__(self, node: Node, nodes: int = 1) -> None:
+        self.node, self.nodes = node, nodes
+        self.gpus = node.machine.gpus
+        self._judge = Judge(node.snapshot, node.prediction)
+        self._inside = cache(self._group)
+
+    @property
+    def each(self) -> int:
+        """GPUs of a node."""
+        return len(self.gpus)
+
+    @property
+    def nics_gbs(self) -> float | None:
+        """All NICs of a node together, one way; None where no rate is known."""
+        rates = [
+            port.rate_gbit / 8
+            for device in self.node.machine.rdma
+            for port in device.ports
+            if port.rate_gbit
+        ]
+        return sum(rates) or None
+
+    def of(self, ranks: int, stride: int) -> GroupWire | None:
+        """What joins ranks 0, stride, 2 * stride and so on; None where it is not known."""
+        if ranks < 2:
+            return alone()
+        if ranks * stride <= self.each:
+            return self._inside(ranks, stride)
+        return self._between(ranks, stride)
+
+    def _between(self, ranks: int, stride: int) -> GroupWire | None:
+        """Over nodes: each group has its share of the NICs, and no more than the links inside."""
+        if self.nics_gbs is None:
+            return None
+        in_node = max(1, self.each // stride)
+        rate = NETWORK_SHARE * self.nics_gbs * in_node / self.each
+        if in_node > 1:
+            inside = self._inside(in_node, stride)
+            if inside is not None:
+                rate = min(rate, inside.curves[CollectiveKind.ALL_REDUCE][-1][1] / 1e9)
+        hosts = -(-ranks // in_node)
+        return GroupWire(
+            name="the network",
+            ranks=ranks,
+            curves={CollectiveKind.ALL_REDUCE: ((SIZES[-1], rate * 1e9),)},
+            latency_s=NETWORK_LATENCY_S + EACH_NODE_S * hosts.bit_length(),
+            basis=FigureBasis.ESTIMATE,
+            source=f"{self.nics_gbs:.0f} GB/s of NICs in a node, shared by the groups",
+        )
+
+    def _group(self, ranks: int, stride: int) -> GroupWire | None:
+        """In one node."""
+        gpus = self.gpus[: ranks * stride : stride]
+        over = self._link(0, stride)
+        if over == "PCIe" or self._staged:
+            return self._over_pcie(ranks, stride)
+        latency = INSIDE_LATENCY_S + EACH_RANK_S * (ranks - 2)
+        curves: dict[CollectiveKind, tuple[tuple[int, float], ...]] = {}
+        plateau = self._band([gpu.address for gpu in gpus], CollectiveKind.ALL_REDUCE, SIZES[-1])
+        if plateau is None:
+            return None
+        for collective in QUANTITIES:
+            curve = self._curve([gpu.address for gpu in gpus], collective)
+            if curve:
+                curves[collective] = curve
+        if CollectiveKind.ALL_REDUCE not in curves:
+            curves[CollectiveKind.ALL_REDUCE] = _with_latency(plateau.healthy * 1e9, latency, ranks)
+        return GroupWire(
+            name=over,
+            ranks=ranks,
+            curves=curves,
+            latency_s=latency,
+            basis=plateau.basis,
+            source=plateau.source,
+            least=_share(plateau.low, plateau.healthy),
+            most=_share(plateau.high, plateau.healthy),
+        )
+
+    def _curve(
+        self, addresses: list[str], collective: CollectiveKind
+    ) -> tuple[tuple[int, float], ...]:
+        found = ((size, self._band(addresses, collective, size)) for size in SIZES)
+        return tuple((size, band.healthy * 1e9) for size, band in found if band is not None)
+
+    def _band(self, addresses: list[str], collective: CollectiveKind, size: int) -> Band | None:
+        figure = Measurement(
+            probe="collectives",
+            quantity=QUANTITIES[collective],
+            bytes_per_copy=size,
+            details={"devices": addresses},
+        )
+        return self._judge.expected(figure).band
+
+    def _over_pcie(self, ranks: int, stride: int) -> GroupWire | None:
+        """By PCIe or the host's memory; groups that lie across each other share its bridges."""
+        addresses = [gpu.address for gpu in self.gpus[: ranks * stride : stride]]
+        band = self._band(addresses, CollectiveKind.ALL_REDUCE, SIZES[-1])
+        if band is None and not self._staged:
+            return None
+        rate = SHM_GBS if band is None or self._staged else band.healthy
+        return GroupWire(
+            name="the host's memory" if self._staged else "PCIe",
+            ranks=ranks,
+            curves={CollectiveKind.ALL_REDUCE: _with_latency(rate * 1e9 / stride, 25e-6, ranks)},
+            latency_s=STAGED_LATENCY_S,
+            basis=FigureBasis.ESTIMATE,
+            source="measured on four H200" if band is None or self._staged else band.source,
+            least=1.0 if band is None else _share(band.low, band.healthy),
+            most=1.0 if band is None else _share(band.high, band.healthy),
+        )
+
+    @property
+    def _staged(self) -> bool:
+        """Whether NCCL is told to leave P2P out."""
+        values = {one.name: one.value for one in self.node.snapshot.environment}
+        return values.get("NCCL_P2P_DISABLE") == "1"
+
+    def _link(self, one: int, other: int) -> str:
+        sku = self.node.devices.sku(self.gpus[one])
+        if sku is None or other >= len(self.gpus):
+            return "PCIe"
+        link = link_of_pair(self.node, self.gpus[one], self.gpus[other], sku)
+        if link is None or link.kind == "PCIe":
+            return "PCIe"
+        return str(link.kind)
+
+
+def _with_latency(rate: float, latency: float, ranks: int) -> tuple[tuple[int, float], ...]:
+    """The bus bandwidth that a rate and a latency give at each size."""
+    share = bus_share(CollectiveKind.ALL_REDUCE, ranks)
+    return tuple((size, size * share / (latency + size * share / rate)) for size in SIZES)
+
+
+def _share(value: float | None, of: float) -> float:
+    return 1.0 if value is None or not of else value / of

@@ -1,0 +1,296 @@
+"""Seconds of a step of a layout: computing, what communication is exposed, the bubble."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .gpu import GpuRates
+from .layer import Spent, head, layer, optimizer_seconds
+from .layout import Layout, StepPlan
+from .memory import KernelStyle
+from .shape import ModelShape
+from .wires import CollectiveKind, GroupWire, WireOf, bus_share
+
+HIDES = 0.95
+"""Share of a backward pass behind which gradients can be reduced: not the last bucket's."""
+SLOWED = 0.05
+"""What computing loses while a collective takes some of the multiprocessors."""
+DTENSOR_S = 250e-6
+"""Of the host for each product with a DTensor in each pass, to redistribute and to dispatch."""
+
+COPIED_BYTES = 12
+"""For each parameter that FSDP gathers: copied out of the gathered buffer forward and backward, and
+gradients into the buffer that is scattered, each read and written in 16 bits."""
+SHARDED_S = 1e-3
+"""Of the host for each layer that FSDP gathers and scatters in a step."""
+
+
+class Exposed(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of communication in a step."""
+
+    what: str
+    """"tensor: all-reduce"."""
+    wire: str
+    seconds: float
+    """Of the wire, hidden or not."""
+    exposed_s: float
+    bytes_sent: float
+    """That one GPU sends."""
+
+
+class StepTime(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a layout."""
+
+    step_s: float
+    products_s: float
+    attention_s: float
+    between_s: float
+    optimizer_s: float
+    bubble_s: float
+    host_s: float
+    """What the host needs to launch a step; the step is no shorter."""
+    exposed: tuple[Exposed, ...]
+    least_s: float = 0.0
+    most_s: float = 0.0
+
+    @property
+    def compute_s(self) -> float:
+        """Of the GPU that has most to do, without the bubble."""
+        return self.products_s + self.attention_s + self.between_s + self.optimizer_s
+
+    @property
+    def exposed_s(self) -> float:
+        """All communication that nothing hides."""
+        return sum(one.exposed_s for one in self.exposed)
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether the host is the limit."""
+        return self.host_s > self.compute_s + self.exposed_s + self.bubble_s
+
+
+def parameters_of(shape: ModelShape, layout: Layout, *, first: bool = True) -> float:
+    """Parameters on the fullest GPU: one stage's, with the embedding or with the head."""
+    layers = -(-shape.layers // layout.pp)
+    dense = shape.attention_layer + shape.norms / (shape.layers + 0.5)
+    fed = shape.dense_feed_forward / shape.layers
+    experts = shape.all_experts / shape.layers / layout.ep
+    ends = shape.embedding if first else shape.head
+    if layout.pp == 1:
+        ends = shape.embedding + (0 if shape.tied else shape.head)
+    return (layers * (dense + fed + experts) + ends) / layout.tp
+
+
+def step_time(
+    shape: ModelShape, layout: Layout, plan: StepPlan, rates: GpuRates, wire_of: WireOf
+) -> StepTime | str:
+    """The time of a step, or why it cannot be told, as a sentence."""
+    parts = _stage(shape, layout, plan, rates)
+    if parts is None:
+        return f"the rates of {rates.name} in {plan.dtype} are not known"
+    wires = {
+        "tp": wire_of(layout.tp, 1),
+        "cp": wire_of(layout.cp, layout.tp),
+        "dp": wire_of(layout.dp * layout.cp, layout.tp),
+        "ep": wire_of(layout.ep, layout.tp),
+        "pp": wire_of(min(2, layout.pp), layout.gpus // layout.pp),
+    }
+    unknown = [name for name, wire in wires.items() if wire is None]
+    if unknown:
+        return f"what joins the ranks of {', '.join(unknown)} is not known"
+    known = {name: wire for name, wire in wires.items() if wire is not None}
+    forward, backward, last = parts
+    inside = _inside(shape, layout, plan, known)
+    blocking = sum(one.exposed_s for one in inside) / plan.accumulation
+    one_pass = forward.gpu + backward.gpu + blocking
+    passes = plan.accumulation
+    bubble = (layout.pp - 1) * (one_pass - last)  # the other stages have no head
+    hops = _hops(shape, layout, plan, known["pp"])
+    mine = parameters_of(shape, layout, first=False)
+    reduced = _gradients(shape, layout, plan, known["dp"], (forward.gpu, backward.gpu), mine)
+    sharded = layout.dp * layout.cp if plan.zero >= 1 else 1
+    updating = optimizer_seconds(mine / sharded, plan, rates) or 0.0
+    exposed = tuple(one for one in (*inside, *hops, *reduced) if one.seconds)
+    gpu = passes * one_pass + bubble + updating + sum(one.exposed_s for one in (*hops, *reduced))
+    host = passes * (forward.host + backward.host) + _more_host(shape, layout, plan)
+    slowed = SLOWED * sum(one.seconds - one.exposed_s for one in reduced)
+    slowed += _copies(layout, plan, rates, mine)
+    step = max(gpu + slowed, host)
+    return StepTime(
+        step_s=step,
+        products_s=passes * (forward.products + backward.products),
+        attention_s=passes * (forward.attention + backward.attention),
+        between_s=passes * (forward.between + backward.between) + slowed,
+        optimizer_s=updating,
+        bubble_s=bubble,
+        host_s=host,
+        exposed=exposed,
+    )
+
+
+def _more_host(shape: ModelShape, layout: Layout, plan: StepPlan) -> float:
+    """What DTensor and FSDP cost the host in eager PyTorch."""
+    if plan.style is not KernelStyle.EAGER:
+        return 0.0
+    products = 7 if shape.gated else 6
+    each = products * 2 * DTENSOR_S if layout.tp > 1 else 0.0
+    each += SHARDED_S if plan.zero >= 3 and layout.dp > 1 else 0.0
+    return plan.accumulation * -(-shape.layers // layout.pp) * each
+
+
+def _copies(layout: Layout, plan: StepPlan, rates: GpuRates, parameters: float) -> float:
+    """Seconds that FSDP copies between parameters and its buffers, in eager PyTorch."""
+    if plan.zero < 3 or layout.dp == 1 or plan.style is not KernelStyle.EAGER:
+        return 0.0
+    return plan.accumulation * parameters * COPIED_BYTES / (rates.bytes_per_s or 1.0)
+
+
+def _stage(
+    shape: ModelShape, layout: Layout, plan: StepPlan, rates: GpuRates
+) -> tuple[Spent, Spent, float] | None:
+    """The last stage's passes over one micro-batch, and the seconds of the head alone in them."""
+    layers = -(-shape.layers // layout.pp)
+    kinds = [(shape.expert_layers / shape.layers, True)] if shape.experts else []
+    kinds.append((1 - shape.expert_layers / shape.layers, False))
+    total = head(shape, layout, plan, rates)
+    if total is None:
+        return None
+    forward, backward = total
+    last = forward.gpu + backward.gpu
+    for share, experts in kinds:
+        passes = layer(shape, layout, plan, rates, experts=experts)
+        if passes is None:
+            return None
+        again = passes[0] if plan.recompute.value == "full" else Spent()
+        forward = forward.plus(passes[0].times(share * layers))
+        backward = backward.plus(passes[1].plus(again).times(share * layers))
+    return forward, backward, last
+
+
+def _call(
+    what: str, wire: GroupWire, collective: CollectiveKind, size: float, count: float
+) -> Exposed:
+    """So many calls that nothing hides."""
+    seconds = count * wire.seconds(collective, size)
+    sent = count * size * bus_share(collective, wire.ranks) if wire.ranks > 1 else 0.0
+    return Exposed(what=what, wire=wire.name, seconds=seconds, exposed_s=seconds, bytes_sent=sent)
+
+
+def _inside(
+    shape: ModelShape, layout: Layout, plan: StepPlan, wires: dict[str, GroupWire]
+) -> list[Exposed]:
+    """Collectives inside a layer, of all micro-batches: no product can go on without them."""
+    layers, passes = -(-shape.layers // layout.pp), plan.accumulation
+    tokens = plan.micro * plan.sequence / layout.cp
+    size = 2.0 * tokens * shape.hidden
+    found = []
+    if layout.tp > 1:
+        again = plan.reduces[0] if plan.recompute.value == "full" else 0
+        count = passes * (layers * (sum(plan.reduces) + again) + 2)
+        found.append(
+            _call("tensor: all-reduce", wires["tp"], CollectiveKind.ALL_REDUCE, size, count)
+        )
+    if layout.cp > 1:
+        keys = 4.0 * tokens * layout.cp * shape.kv_heads * shape.head_dim / layout.tp
+        calls = passes * layers * 3
+        found.append(_call("context: keys", wires["cp"], CollectiveKind.ALL_GATHER, keys, calls))
+    if layout.ep > 1:
+        sent = size * shape.active_experts / layout.tp
+        share = shape.expert_layers / shape.layers
+        exchanges = passes * layers * share * 4
+        found.append(
+            _call("experts: all-to-all", wires["ep"], CollectiveKind.ALL_TO_ALL, sent, exchanges)
+        )
+    return found
+
+
+def _hops(shape: ModelShape, layout: Layout, plan: StepPlan, wire: GroupWire) -> list[Exposed]:
+    """What a stage sends to the next one: at the ends of the pipeline nothing hides it."""
+    if layout.pp == 1:
+        return []
+    size = 2.0 * plan.micro * plan.sequence / layout.cp * shape.hidden / layout.tp
+    each = wire.seconds(CollectiveKind.SEND, size)
+    calls = 2 * plan.accumulation
+    bare = min(calls, 2 * (layout.pp - 1) + plan.accumulation)
+    return [
+        Exposed(
+            what="pipeline: send",
+            wire=wire.name,
+            seconds=calls * each,
+            exposed_s=bare * each,
+            bytes_sent=calls * size,
+        )
+    ]
+
+
+def _gradients(
+    shape: ModelShape,
+    layout: Layout,
+    plan: StepPlan,
+    wire: GroupWire,
+    passes: tuple[float, float],
+    parameters: float,
+) -> list[Exposed]:
+    """What data parallelism sends, and how much of it the passes do not hide."""
+    if wire.ranks < 2:
+        return []
+    weights = 2.0 * parameters
+    largest = 2.0 * shape.vocabulary * shape.hidden / layout.tp
+    if plan.zero >= 3:
+        return _sharded(shape, layout, plan, wire, passes, weights)
+    buckets = max(1.0, weights / plan.bucket_bytes)
+    size = min(plan.bucket_bytes, weights)
+    if plan.zero == 0:
+        each = wire.seconds(CollectiveKind.ALL_REDUCE, size)
+        last = wire.seconds(CollectiveKind.ALL_REDUCE, min(largest, weights))
+    else:
+        each = wire.seconds(CollectiveKind.REDUCE_SCATTER, size)
+        each += wire.seconds(CollectiveKind.ALL_GATHER, size)
+        last = wire.seconds(CollectiveKind.REDUCE_SCATTER, min(largest, weights))
+    total = buckets * each
+    bare = min(total, max(total - HIDES * passes[1], last))
+    return [
+        Exposed(
+            what="data: gradients",
+            wire=wire.name,
+            seconds=total,
+            exposed_s=bare,
+            bytes_sent=2 * weights * (wire.ranks - 1) / wire.ranks,
+        )
+    ]
+
+
+def _sharded(
+    shape: ModelShape,
+    layout: Layout,
+    plan: StepPlan,
+    wire: GroupWire,
+    passes: tuple[float, float],
+    weights: float,
+) -> list[Exposed]:
+    """ZeRO-3: each layer is gathered forward and backward, and its gradients are scattered."""
+    layers = -(-shape.layers // layout.pp)
+    ends = 2.0 * shape.hidden * shape.vocabulary * (1 if shape.tied else 2) / layout.tp
+    ends = ends if layout.pp == 1 else ends / 2
+    each = max(1.0, (weights - ends) / layers)
+    gather = wire.seconds(CollectiveKind.ALL_GATHER, each)
+    scatter = wire.seconds(CollectiveKind.REDUCE_SCATTER, each)
+    outer = (
+        wire.seconds(CollectiveKind.ALL_GATHER, ends),
+        wire.seconds(CollectiveKind.REDUCE_SCATTER, ends),
+    )
+    forward, backward = layers * gather, layers * (gather + scatter)
+    bare = max(forward - HIDES * passes[0], gather) + outer[0]
+    bare += max(backward - HIDES * passes[1], gather + scatter) + outer[1]
+    count = float(plan.accumulation)
+    sent = 3 * count * weights * (wire.ranks - 1) / wire.ranks
+    seconds = count * (forward + backward + sum(outer))
+    return [
+        Exposed(
+            what="data: parameters and gradients",
+            wire=wire.name,
+            seconds=seconds,
+            exposed_s=min(seconds, count * bare),
+            bytes_sent=sent,
+        )
+    ]
