@@ -13,9 +13,9 @@ if not os.path.isdir(os.path.join(_HERE, "topology")):
     # A checkout: probes/, themes/ and topology/ lie beside this folder, as pyproject.toml says.
     __path__.append(os.path.dirname(_HERE))
 
-_LIBRARY = ("GputopError", "NodeAnswers", "as_json", "demo", "load", "read", "read_text")
+_LIBRARY = ("GputopError", "NodeAnswers", "as_json", "demo", "load", "read_text")
 """What gputop is as a library: names of library.py, which is imported with the first of them."""
-__all__ = ["__version__", *_LIBRARY]
+__all__ = ["__version__", "read", *_LIBRARY]
 
 
 def __getattr__(name: str) -> object:
@@ -24,6 +24,18 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(f"{__name__}.library"), name)
+
+
+def read() -> object:
+    """Read this machine, as it is now, as a NodeAnswers. Stable.
+
+    A driver that does not answer is waited for 10 s at most; what is missing is in `problems`.
+    """
+    from importlib import import_module
+
+    # The driver takes 0.1 s to start: as long as what asks it takes to be imported.
+    import_module(f"{__name__}.waking").wake_driver()
+    return import_module(f"{__name__}.library").read()
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,6 @@
 """gputop as a library: a node that is read once, and the answers of the commands about it.
 
-`import gputop` gives all of it; nothing of this module is imported before it is used, and `read`
-wakes the driver before what asks it is imported. Names are
+`import gputop` gives all of it; nothing of this module is imported before it is used. Names are
 marked stable (they keep their meaning until 2.0) or provisional (they may change in a minor
 version). docs/library.md shows how they are used.
 """
@@ -265,9 +264,6 @@ def read() -> NodeAnswers:
 
     A driver that does not answer is waited for 10 s at most; what is missing is in `problems`.
     """
-    from gputop.waking import wake_driver
-
-    wake_driver()
     from gputop.reading import read_snapshot
 
     return NodeAnswers(read_snapshot((), None))
