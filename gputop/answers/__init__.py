@@ -12,6 +12,7 @@ QUESTIONS = {
     "log": "Explain a debug log of NCCL or RCCL.",
     "probe": "Measure GPUs and their links.",
     "which": "Name the best K GPUs here and now, with lines to copy.",
+    "cost": "Say what training a model costs here, layout by layout.",
     "rules": "List what is checked.",
     "rule": "Say of one rule what it does, why, and what proves it.",
     "about": "Say what is known of a product, a node, a variable, a code.",

@@ -44,6 +44,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop which 4", "the best four GPUs here and now, with lines to copy"),
         ("gputop which 2 --busy --demo dgx-1v", "as if nobody used any; no GPU is needed"),
     ),
+    "cost": (
+        ("gputop cost Llama 3 8B", "its layouts over the GPUs here, the fastest that fit first"),
+        ("gputop cost Llama 3 70B --nodes 4 --layout tp=8", "some layouts on four nodes"),
+        ("gputop cost Llama 3 70B --demo mi300x-8", "no GPU is needed"),
+    ),
     "rules": (("gputop rules", "what is checked, and how bad it can be"),),
     "rule": (
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),

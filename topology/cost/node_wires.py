@@ -11,6 +11,7 @@ from ..model import quantities
 from ..model.severity import FigureBasis
 from ..model.snapshot import Measurement
 from ..node import Node
+from ..wiring.wires import WireKind
 from .wires import SIZES, CollectiveKind, GroupWire, alone, bus_share
 
 QUANTITIES = {
@@ -20,6 +21,7 @@ QUANTITIES = {
     CollectiveKind.ALL_TO_ALL: quantities.ALL_TO_ALL,
     CollectiveKind.SEND: quantities.SEND_RECEIVE_ALL,
 }
+NAMES = {WireKind.NVLINK: "NVLink", WireKind.NVSWITCH: "NVLink", WireKind.XGMI: "xGMI"}
 INSIDE_LATENCY_S, EACH_RANK_S = 12e-6, 1e-6
 """A small all-reduce of two GPUs on NVLink and what each further rank adds, launch included (H200,
 nccl-tests: 1 MiB in 16 us over two, 26 us over four)."""
@@ -158,9 +160,7 @@ class NodeWires:
         if sku is None or other >= len(self.gpus):
             return "PCIe"
         link = link_of_pair(self.node, self.gpus[one], self.gpus[other], sku)
-        if link is None or link.kind == "PCIe":
-            return "PCIe"
-        return str(link.kind)
+        return "PCIe" if link is None else NAMES.get(link.kind, "PCIe")
 
 
 def _with_latency(rate: float, latency: float, ranks: int) -> tuple[tuple[int, float], ...]:

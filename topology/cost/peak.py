@@ -7,7 +7,7 @@ import msgspec
 from .layout import Layout, StepPlan
 from .memory import LOSS_BYTES, KernelStyle, input_bytes, kept
 from .shape import ModelShape
-from .step import parameters_of
+from .step import experts_of, parameters_of
 from .work import Recompute
 
 FRAGMENTS = 0.05
@@ -60,13 +60,16 @@ def _stage(shape: ModelShape, layout: Layout, plan: StepPlan, *, first: bool) ->
     per_word = LOSS_BYTES if layout.tp == 1 else SPLIT_LOSS_BYTES
     has_loss = layout.pp == 1 or not first
     loss = tokens * per_word * shape.vocabulary / layout.tp if has_loss else 0.0
-    whole = plan.states.on_one(mine, plan.zero, ways)
-    gradients = mine * plan.states.gradients / (ways if plan.zero >= 2 else 1)
+    states = plan.states
     if plan.offload:
-        whole -= mine * plan.states.optimizer / (ways if plan.zero >= 1 else 1)
+        states = msgspec.structs.replace(states, optimizer=0.0)
+    experts = experts_of(shape, layout)
+    whole = states.on_one(mine - experts, plan.zero, ways)
+    whole += states.on_one(experts, plan.zero, ways // layout.ep)
+    gradients = mine * states.gradients / (ways if plan.zero >= 2 else 1)
     gathered = 0.0
     if plan.zero >= 3 and ways > 1:
-        ends = mine - layers * (mine - _ends(shape, layout, first)) / layers
+        ends = _ends(shape, layout, first)
         gathered = 2.0 * ends + 2 * 2.0 * (mine - ends) / layers
     if _without_gradients(plan):  # freed after a step, and not there before the backward pass
         at_loss = MemoryPeak(

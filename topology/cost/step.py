@@ -81,6 +81,12 @@ def parameters_of(shape: ModelShape, layout: Layout, *, first: bool = True) -> f
     return (layers * (dense + fed + experts) + ends) / layout.tp
 
 
+def experts_of(shape: ModelShape, layout: Layout) -> float:
+    """The part of them that expert parallelism divides already."""
+    layers = -(-shape.layers // layout.pp)
+    return layers * shape.all_experts / shape.layers / layout.ep / layout.tp
+
+
 def step_time(
     shape: ModelShape, layout: Layout, plan: StepPlan, rates: GpuRates, wire_of: WireOf
 ) -> StepTime | str:
@@ -108,8 +114,10 @@ def step_time(
     hops = _hops(shape, layout, plan, known["pp"])
     mine = parameters_of(shape, layout, first=False)
     reduced = _gradients(shape, layout, plan, known["dp"], (forward.gpu, backward.gpu), mine)
-    sharded = layout.dp * layout.cp if plan.zero >= 1 else 1
-    updating = optimizer_seconds(mine / sharded, plan, rates) or 0.0
+    ways = layout.dp * layout.cp if plan.zero >= 1 else 1
+    of_experts = experts_of(shape, layout)
+    updated = (mine - of_experts) / ways + of_experts / max(1, ways / layout.ep)
+    updating = optimizer_seconds(updated, plan, rates) or 0.0
     exposed = tuple(one for one in (*inside, *hops, *reduced) if one.seconds)
     gpu = passes * one_pass + bubble + updating + sum(one.exposed_s for one in (*hops, *reduced))
     host = passes * (forward.host + backward.host) + _more_host(shape, layout, plan)

@@ -1,0 +1,110 @@
+"""The page of `gputop cost`."""
+
+from __future__ import annotations
+
+from gputop.answers.cost_records import CostAnswer, CostBound, CostLayout
+from gputop.topology.model.english import plural
+from gputop.topology.model.page import Block, Bullets, Column, Heading, Page, Role, Table, Text
+from gputop.topology.model.units import UNKNOWN, figure
+
+MOST = 8
+"""Layouts that are shown; the document has all."""
+
+
+def page(found: CostAnswer) -> Page:
+    """The model, its layouts, why, rooflines, what is left out."""
+    blocks: list[Block] = [Text(_head(found), role=Role.STRONG)]
+    shown = found.layouts[:MOST]
+    blocks += [Heading(f"Layouts ({found.basis})"), _table(shown)]
+    more = len(found.layouts) - len(shown)
+    if more:
+        blocks.append(Text(f"{more} more in --json, slower or too large.", indent=2))
+    blocks += [Heading("Why"), Bullets(tuple(f"{one.ways}: {one.why}" for one in shown))]
+    timed = [one for one in shown if one.communication]
+    if timed:
+        best = timed[0]
+        blocks += [Heading(f"Communication of {best.ways}, a step"), _communication(best)]
+    blocks += [Heading("Rooflines"), _bounds(found.rooflines), Heading("Notes")]
+    blocks.append(Bullets((*found.notes, *(f"Source: {one}" for one in found.sources))))
+    return Page(title="cost", blocks=tuple(blocks))
+
+
+def _head(found: CostAnswer) -> str:
+    active = ""
+    if found.active_parameters != found.parameters:
+        active = f" ({_billions(found.active_parameters)} for a token)"
+    rate = ""
+    if found.tflops is not None and found.sheet_tflops is not None:
+        rate = f", {figure(found.tflops)} of {figure(found.sheet_tflops)} TFLOP/s"
+    return (
+        f"{found.model}: {_billions(found.parameters)} parameters{active}, "
+        f"{figure(found.flop_per_token / 1e9)} GFLOP a token, on {plural(found.gpus, 'GPU')} "
+        f"{found.gpu}{rate}."
+    )
+
+
+def _billions(count: int) -> str:
+    return f"{figure(count / 1e9)} billion" if count >= 1e9 else f"{figure(count / 1e6)} million"
+
+
+def _table(shown: tuple[CostLayout, ...]) -> Table:
+    heads = (
+        Column("layout"), Column("ZeRO", right=True), Column("recompute", optional=True),
+        Column("micro x accum", right=True, optional=True), Column("tokens/s", right=True),
+        Column("MFU", right=True), Column("step", right=True), Column("exposed", right=True),
+        Column("bubble", right=True), Column("GB", right=True),
+    )  # fmt: skip
+    return Table(heads, tuple(_row(one) for one in shown))
+
+
+def _row(one: CostLayout) -> tuple[str, ...]:
+    size = f"{figure(one.needed_bytes / 1e9)}{' too large' if one.fits is False else ''}"
+    how = (one.ways, str(one.zero), one.recompute, f"{one.micro} x {one.accumulation}")
+    if one.step_s is None:
+        return (*how, *([UNKNOWN] * 5), size)
+    exposed = sum(part.exposed_s for part in one.communication)
+    return (
+        *how,
+        f"{one.tokens_per_s or 0:,.0f}",
+        UNKNOWN if one.mfu is None else f"{100 * one.mfu:.0f} %",
+        _seconds(one.step_s),
+        f"{100 * exposed / one.step_s:.0f} %",
+        f"{100 * (one.bubble_s or 0) / one.step_s:.0f} %",
+        size,
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{figure(value)} s" if value >= 1 else f"{figure(1e3 * value)} ms"
+
+
+def _communication(one: CostLayout) -> Table:
+    heads = (
+        Column("what"), Column("over"), Column("sent by a GPU", right=True),
+        Column("time", right=True), Column("exposed", right=True),
+    )  # fmt: skip
+    rows = (
+        (
+            part.what, part.wire, f"{figure(part.bytes_sent / 1e9)} GB", _seconds(part.seconds),
+            _seconds(part.exposed_s),
+        )
+        for part in one.communication
+    )  # fmt: skip
+    return Table(heads, tuple(rows))
+
+
+def _bounds(bounds: tuple[CostBound, ...]) -> Table:
+    heads = (
+        Column("bound"), Column("on paper", right=True), Column("here", right=True), Column("")
+    )  # fmt: skip
+    rows = (
+        (one.what, _whole(one.paper, one.unit), _whole(one.here, one.unit), one.unit)
+        for one in bounds
+    )
+    return Table(heads, tuple(rows))
+
+
+def _whole(value: float | None, unit: str) -> str:
+    if value is None:
+        return UNKNOWN
+    return figure(value) if unit == "GPUs" else f"{value:,.0f}"

@@ -1,0 +1,153 @@
+"""All layouts of a model over some GPUs, the fastest that fit first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from .gpu import GpuRates
+from .layout import Layout, StepPlan, why_not
+from .peak import MemoryPeak, memory_peak
+from .shape import ModelShape
+from .step import StepTime, step_time
+from .wires import WireOf
+from .work import WHOLE, Recompute, utilisation, work_of
+
+TOKENS_EACH = 16384
+"""Tokens of a GPU and step where nobody says: enough for data parallelism to hide, see bounds."""
+LONG_SEQUENCE = 32768
+"""From this length on a sequence may be divided as well (context parallelism)."""
+MICROS = (1, 2, 4)
+
+
+class Free(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for; None is left to the search."""
+
+    sequence: int
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    ep: int | None = None
+    cp: int | None = None
+    micro: int | None = None
+    accumulation: int | None = None
+    zero: int | None = None
+    recompute: Recompute | None = None
+
+
+class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """One layout with the way of training it that is fastest among those that fit."""
+
+    layout: Layout
+    plan: StepPlan
+    peak: MemoryPeak
+    fits: bool | None
+    """None where the memory of the GPU is not known."""
+    time: StepTime | None
+    why_none: str = ""
+    tokens: int = 0
+    """Tokens of a step, over all GPUs."""
+    used: float | None = None
+    """Share of the peak on paper that the model's FLOP are (MFU, all scores counted)."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Over all GPUs; 0 where the time is not known."""
+        return self.tokens / self.time.step_s if self.time is not None else 0.0
+
+
+def divisors(number: int) -> list[int]:
+    """All of them, from small to large."""
+    return [one for one in range(1, number + 1) if number % one == 0]
+
+
+def layouts(shape: ModelShape, gpus: int, each: int, free: Free) -> Iterator[Layout]:
+    """All that divide the model and take all GPUs."""
+    for tp in _asked(free.tp, [one for one in divisors(each) if one <= each]):
+        for pp in _asked(free.pp, divisors(gpus)):
+            if gpus % (tp * pp):
+                continue
+            rest = gpus // (tp * pp)
+            longest = rest if free.sequence >= LONG_SEQUENCE else 1
+            for cp in _asked(free.cp, [one for one in divisors(rest) if one <= longest]):
+                if rest % cp or (free.dp is not None and rest // cp != free.dp):
+                    continue
+                for ep in _asked(free.ep, divisors(rest) if shape.experts else [1]):
+                    made = Layout(tp=tp, pp=pp, dp=rest // cp, ep=ep, cp=cp)
+                    if not why_not(shape, made, each):
+                        yield made
+
+
+def _asked(value: int | None, several: list[int]) -> list[int]:
+    return several if value is None else [value]
+
+
+def sequences_of(gpus: int, free: Free) -> int:
+    """Sequences of a step over all GPUs where neither micro-batch nor accumulation are told."""
+    return gpus * max(1, TOKENS_EACH // free.sequence)
+
+
+def plans(layout: Layout, gpus: int, free: Free, base: StepPlan) -> Iterator[StepPlan]:
+    """The ways to train a layout that are tried."""
+    zeros = [0] if layout.dp * layout.cp == 1 else [1, 3] if layout.pp == 1 else [1]
+    agains = [Recompute.NONE, Recompute.FULL]
+    for micro in _asked(free.micro, list(MICROS)):
+        count = free.accumulation
+        if count is None:
+            count, odd = divmod(sequences_of(gpus, free), layout.dp * micro)
+            if odd or not count:
+                if free.micro is None:
+                    continue
+                count = max(1, count)
+        for zero in _asked(free.zero, zeros):
+            for again in agains if free.recompute is None else [free.recompute]:
+                yield msgspec.structs.replace(
+                    base, micro=micro, accumulation=count, zero=zero, recompute=again
+                )
+
+
+def ranked(
+    shape: ModelShape,
+    gpus: int,
+    each: int,
+    free: Free,
+    base: StepPlan,
+    rates: GpuRates,
+    wire_of: WireOf,
+) -> list[RankedLayout]:
+    """Every layout once, the fastest that fit first, then those that do not."""
+    found = []
+    for layout in layouts(shape, gpus, each, free):
+        tried = [
+            _one(shape, layout, plan, rates, wire_of) for plan in plans(layout, gpus, free, base)
+        ]
+        if tried:
+            found.append(min(tried, key=_order))
+    return sorted(found, key=_order)
+
+
+def _order(one: RankedLayout) -> tuple[int, float]:
+    """What fits by speed; what does not by how much memory it lacks."""
+    if one.fits is False:
+        return 2, one.peak.needed
+    return (1, 0.0) if one.time is None else (0, -one.tokens_per_s)
+
+
+def _one(
+    shape: ModelShape, layout: Layout, plan: StepPlan, rates: GpuRates, wire_of: WireOf
+) -> RankedLayout:
+    peak = memory_peak(shape, layout, plan)
+    fits = None if rates.memory_bytes is None else peak.needed <= rates.memory_bytes
+    tokens = plan.micro * plan.accumulation * layout.dp * plan.sequence
+    made = RankedLayout(layout=layout, plan=plan, peak=peak, fits=fits, time=None, tokens=tokens)
+    if fits is False:
+        return msgspec.structs.replace(made, why_none="it does not fit")
+    time = step_time(shape, layout, plan, rates, wire_of)
+    if isinstance(time, str):
+        return msgspec.structs.replace(made, why_none=time)
+    used = None
+    if rates.sheet_flops:
+        flop = work_of(shape, plan.sequence, WHOLE).model
+        used = utilisation(flop, tokens / time.step_s, layout.gpus, rates.sheet_flops)
+    return msgspec.structs.replace(made, time=time, used=used)

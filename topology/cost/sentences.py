@@ -1,0 +1,81 @@
+"""What a layout's figures say, as sentences."""
+
+from __future__ import annotations
+
+from ..model.units import figure
+from .ranked import RankedLayout
+from .step import StepTime
+
+NOT_MODELLED = (
+    "Data loading, checkpoints, evaluation, and GPUs that are slower than others are not in it.",
+    "Power and clocks that fall under a long load are in it as far as the healthy figures are.",
+)
+LAUNCHES = (
+    "Tensor parallelism in eager PyTorch is bound by launches from the host where the layers are "
+    "small, which depends on the CPU: its times are a guess there. torch.compile or CUDA graphs "
+    "change it."
+)
+
+
+def gigabytes(size: float) -> str:
+    """A size with three digits, "61.3 GB"."""
+    return f"{figure(size / 1e9)} GB"
+
+
+def why(one: RankedLayout, memory: int | None) -> str:
+    """One sentence on what decides about a layout."""
+    if one.fits is False:
+        return _too_large(one, memory)
+    if one.time is None:
+        return f"{one.why_none[:1].upper()}{one.why_none[1:]}."
+    return _losses(one.time)
+
+
+def _too_large(one: RankedLayout, memory: int | None) -> str:
+    peak = one.peak
+    parts = {
+        "weights, gradients and optimizer": peak.states,
+        "activations": peak.activations,
+        "the loss": peak.loss,
+        "gathered parameters": peak.gathered,
+    }
+    largest = max(parts, key=lambda name: parts[name])
+    has = "" if memory is None else f" of {gigabytes(memory)}"
+    return (
+        f"It needs {gigabytes(peak.needed)}{has}, of which {largest} are "
+        f"{gigabytes(parts[largest])}."
+    )
+
+
+def losses(time: StepTime) -> dict[str, float]:
+    """What a step is made of besides the products and attention: seconds by name."""
+    found = {f"{one.what} over {one.wire}": one.exposed_s for one in time.exposed if one.exposed_s}
+    found["the bubble of the pipeline"] = time.bubble_s
+    found["kernels between the products"] = time.between_s
+    found["the optimizer"] = time.optimizer_s
+    return {name: seconds for name, seconds in found.items() if seconds > 0}
+
+
+def _losses(time: StepTime) -> str:
+    share = (time.products_s + time.attention_s) / time.step_s
+    start = f"{100 * share:.0f} % of the step are products and attention"
+    if time.launch_bound:
+        return f"{start}; the host needs {figure(1e3 * time.host_s)} ms to launch it."
+    lost = losses(time)
+    two = sorted(lost, key=lambda name: -lost[name])[:2]
+    told = " and ".join(f"{100 * lost[name] / time.step_s:.0f} % {name}" for name in two)
+    return f"{start}; most of the rest: {told}."
+
+
+def tensor_balance(every: list[RankedLayout], most: int) -> str:
+    """What tensor parallelism over `most` GPUs costs against none; "" where neither fits."""
+    timed = [one for one in every if one.time is not None]
+    wide = [one for one in timed if one.layout.tp == most]
+    none = [one for one in timed if one.layout.tp == 1]
+    if not wide or not none or most == 1:
+        return ""
+    ratio = none[0].tokens_per_s / wide[0].tokens_per_s
+    who = f"Tensor parallelism over {most} GPUs"
+    if ratio > 1:
+        return f"{who} costs more than it saves: a step takes {ratio:.1f} times as long as without."
+    return f"{who} pays: without it a step takes {1 / ratio:.1f} times as long."
