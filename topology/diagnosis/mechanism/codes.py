@@ -229,9 +229,11 @@ def _code_in(text: str) -> Code | None:
     for form, of in _COMPILED:
         for number in form.findall(text):
             found = of(int(number))
-            # What a failed call returns is -1, whatever the words behind it say.
-            other = worded is not None and found is not None and _contradict(found, worded)
-            if found is not None and found.number and not (number == "-1" and worded) and not other:
+            if found is None or not found.number:
+                continue
+            # What a failed call returns is -1, whatever the words behind it say: that is no EPERM.
+            failed = number == "-1" and (worded or found.family is Family.ERRNO)
+            if not failed and not (worded is not None and _contradict(found, worded)):
                 return found
     return _syndrome(text) or worded
 

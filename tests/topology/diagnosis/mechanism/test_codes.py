@@ -45,6 +45,9 @@ NOTHING = (
     "the run has 12 steps",
     "loss (2) error 0.1",
     "the actor was terminated",
+    "Failed to register remote memory, rc=-1",
+    "ncclNet init returned -1",
+    "probe failed (-1)",
     "",
 )
 

@@ -11,6 +11,7 @@ import pytest
 from gputop.topology.hardware.faults.catalogue import KernelFault, faults
 from gputop.topology.model.kernel_event import KernelEvent, KernelSource
 from gputop.topology.model.source import SourceAbsent
+from gputop.topology.recorded.pasted import read_pasted
 from gputop.topology.sources.linux.kernel_log import (
     ASKS_NOTHING,
     CAME_BACK,
@@ -71,6 +72,16 @@ def test_a_line_is_read_behind_a_head_that_was_cut(head: str) -> None:
         assert (event.code, event.device) == ("79", "0000:9b:00.0"), head[start:]
     if head.endswith("00] ") or head.startswith("[  +"):
         assert KERNELS.match(head[head.index("[") + 1 :] + "pci 0000:05:00.0: enabling device")
+
+
+@pytest.mark.parametrize("head", ["", "[  295.1     ] ", "295] ", "host kernel "])
+def test_a_fault_without_a_head_is_read_among_lines_that_have_one(head: str) -> None:
+    lines = [f"[  295.00{at}250] pci 0000:9b:00.{at}: enabling device" for at in range(4)]
+    lines.insert(2, head + XID)
+    read = read_pasted("\n".join(lines).encode(), "dmesg.txt")
+    assert read is not None
+    (event,) = read.snapshot.kernel_events or ()
+    assert (event.code, event.device) == ("79", "0000:9b:00.0")
 
 
 def test_a_line_of_a_program_is_not_the_kernels() -> None:

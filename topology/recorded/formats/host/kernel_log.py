@@ -19,7 +19,8 @@ def _finds(text: str) -> Iterator[int]:
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         line = text[start:end]
-        if not (KERNELS.match(line) or said_in(line) is not None):
+        headed = KERNELS.match(line) is not None
+        if not (headed or said_in(line) is not None):
             continue
         first = start
         while first > done:
@@ -29,6 +30,8 @@ def _finds(text: str) -> Iterator[int]:
             first = above
         done = end
         yield first
+        if first < start and not headed:
+            yield start  # the text above goes on with lines of the kernel's alone
 
 
 def _starts(text: str, sign: str) -> Iterator[int]:
