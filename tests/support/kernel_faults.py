@@ -118,7 +118,7 @@ def _table(heads: str, cells: Iterable[Iterable[object]]) -> Iterator[str]:
 
 
 def _lines() -> list[KernelFault]:
-    return [row for row in faults(KernelSource.LINE).values() if not row.adds]
+    return [row for row in faults(KernelSource.LINE).values() if not row.only_adds]
 
 
 def _harm(fault: KernelFault) -> str:

@@ -21,6 +21,8 @@ from ...toml import tomllib
 
 ADDRESS = r"[\da-f]{4,8}:[\da-f]{2}:[\da-f]{2}\.[\da-f]"
 """What {dev} stands for in the patterns."""
+OTHER = "xid-other"
+"""The rule of Xids that no other one has."""
 NEW_WORDS = 575
 """Driver since which the first number of Xid 144 to 150 has another form."""
 SAME_PLACE = 3
@@ -60,7 +62,7 @@ class KernelFault(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_u
     name: str = ""
     label: str = ""
     """"Xid 145 RLW_RXPIPE"; "" for a line in words."""
-    rule: str = "xid-other"
+    rule: str = OTHER
     says: str = "a number that this version of gputop does not know"
     unit: str = ""
     severity: Severity = CANNOT_TELL
@@ -83,6 +85,11 @@ class KernelFault(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_u
     back: tuple[str, ...] = ()
     general: bool = False
     adds: tuple[str, ...] = ()
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether its line is of no fault, but tells more about one before it."""
+        return bool(self.adds) and self.rule == OTHER
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:

@@ -16,7 +16,15 @@ from typing import Any
 
 import msgspec
 
-from ...hardware.faults.catalogue import ADDRESS, KernelFault, cleared, in_words, meanings, signs
+from ...hardware.faults.catalogue import (
+    ADDRESS,
+    KernelFault,
+    cleared,
+    faults,
+    in_words,
+    meanings,
+    signs,
+)
 from ...model.kernel_event import KernelEvent, KernelSource
 from ...model.part import PartialNode, Raw
 from ...model.source import Source, SourceAbsent
@@ -212,11 +220,12 @@ class _Events:
     def _goes_on(self, adds: tuple[str, ...], said: Said) -> bool:
         """Whether the line only tells more of an event before it, or of one that nobody knows."""
         for key, before in reversed(tuple(self.held.items()) if adds else ()):
-            if before.code in adds and before.device == said["device"]:
+            if before.code in adds and said["device"] in (None, before.device):
                 details = _joined(before.details, said.get("details", ()))
                 self.held[key] = msgspec.structs.replace(before, details=details)
                 return True
-        return bool(adds) and said["kind"] is KernelSource.LINE
+        of_line = bool(adds) and said["kind"] is KernelSource.LINE
+        return of_line and faults(KernelSource.LINE)[said["code"]].only_adds
 
     def _came_back(self, text: str) -> None:
         for code, pattern in cleared() if self.held else ():

@@ -49,7 +49,11 @@ DECODED = [
     ),
     (
         f"{HEAD}  cuda_ipc_cache.c:220  UCX  ERROR cuIpcOpenMemHandle() failed: invalid argument",
-        *("UCX", "cudaErrorInvalidValue", "map a neighbouring GPU's memory (cuda_ipc, rocm_ipc)"),
+        *(
+            "UCX",
+            "cudaErrorInvalidValue",
+            "map a neighbouring GPU's memory (cuda_ipc, rocm_ipc, smcuda)",
+        ),
     ),
     (
         "[node1:82049] pml_ucx.c:860  Error: ucx send failed: Input/output error",

@@ -53,8 +53,8 @@ def test_a_row_is_whole() -> None:
     actions = {row["id"] for row in rows("actions")["action"]}
 
     def whole(row: KernelFault) -> None:
-        if row.adds:
-            assert set(row.adds) <= set(faults(KernelSource.LINE))
+        assert set(row.adds) <= set(faults(KernelSource.LINE))
+        if row.only_adds:
             return
         assert row.says, row.source
         assert not row.says.endswith(".")
@@ -71,7 +71,7 @@ def test_what_harms_says_what_to_do() -> None:
     quiet = {"xid 45", "xid 154"}  # an echo; what the line itself says
 
     def advised(row: KernelFault) -> None:
-        if row.severity.counts and not row.adds and row.fatal not in ("unsaid", "either"):
+        if row.severity.counts and not row.only_adds and row.fatal not in ("unsaid", "either"):
             assert list(fixes(row, "0000:9b:00.0"))
             assert all(step.text.endswith(".") for step in fixes(row, None))
 
@@ -183,7 +183,7 @@ def test_every_line_in_words_is_read_as_it_is_printed() -> None:
         for line in row.shown:
             assert any(sign in line for sign in signs()), line
             events = read_lines([line]).kernel_events or ()
-            assert [event.code for event in events] == ([] if row.adds else [row.id]), line
+            assert [event.code for event in events] == ([] if row.only_adds else [row.id]), line
 
     assert all(row.shown for row in faults(KernelSource.LINE).values())
     hold(read, faults(KernelSource.LINE).values(), lambda row: row.id)

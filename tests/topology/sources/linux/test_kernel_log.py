@@ -270,3 +270,15 @@ def test_pieces_of_a_fault_without_its_end_are_read_at_once(row: KernelFault) ->
         for piece in (*pieces, whole, "NVRM: ", "NVRM: loading NVIDIA UNIX ", "NVRM: GPU 0000: "):
             for pattern in row.patterns:
                 pattern.search(f"{piece} " * 4096, 0, LONGEST_LINE)
+
+
+def test_what_fails_in_a_reset_is_no_sleep() -> None:
+    begin = "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!"
+    failed = "amdgpu 0000:03:00.0: amdgpu: resume of IP block <gfx_v11_0> failed -110"
+    place = "[drm:amdgpu_device_ip_suspend_phase2 [amdgpu]]"
+    nameless = f"{place} *ERROR* suspend of IP block <mes> failed -110"
+    for line in (failed, nameless):
+        assert [event.code for event in events(begin, line)] == ["amdgpu-hang"]
+        assert [event.code for event in events(line)] == ["amdgpu-resume"]
+    apart = events(begin, failed.replace(":03:", ":04:"))
+    assert {event.code for event in apart} == {"amdgpu-hang", "amdgpu-resume"}

@@ -95,7 +95,7 @@ def printed() -> dict[str, str]:
     for row in faults(KernelSource.XID).values():
         lines.setdefault(row.rule, f"NVRM: Xid (PCI:0000:9b:00): {row.code}, {row.name}")
     for row in faults(KernelSource.LINE).values():
-        if row.shown and not row.adds:
+        if row.shown and not row.only_adds:
             lines.setdefault(row.rule, row.shown[0])
     lines["xid-recovery"] = f"{GPU}: 154, GPU recovery action changed from 0x0 (None) to {RESET}"
     return lines
