@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, NamedTuple
 
+from gputop.answers.cost_asked import divided, free_again, seconds_of, shape_called, ways_of
 from gputop.answers.cost_page import page
-from gputop.answers.cost_records import CostAnswer, layout_of, roofline_of
-from gputop.answers.question import NodeRequest, Option, Question
+from gputop.answers.cost_records import (
+    CostAnswer,
+    CostCalibration,
+    CostServing,
+    calibration_of,
+    layout_of,
+    roofline_of,
+    serving_of,
+)
+from gputop.answers.question import Clash, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.nearest import did_you_mean
-from gputop.topology.cost.config import MOST_BYTES, ConfigError, shape_of_config
+from gputop.topology.cost.calibration import Calibration, calibrated, slowed, told
 from gputop.topology.cost.gpu import GpuRates, rates_of
-from gputop.topology.cost.layout import Layout, StepPlan, why_not
-from gputop.topology.cost.memory import STATES, KernelStyle
-from gputop.topology.cost.models import model_named, models
-from gputop.topology.cost.node_wires import NodeWires
+from gputop.topology.cost.layout import StepPlan
+from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
+from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
 from gputop.topology.cost.ranked import Free, RankedLayout, layouts, ranked, sequences_of
 from gputop.topology.cost.rooflines import rooflines
-from gputop.topology.cost.sentences import LAUNCHES, NOT_MODELLED, tensor_balance, why
+from gputop.topology.cost.sentences import (
+    LAUNCHES,
+    NOT_MODELLED,
+    SERVING_NOTES,
+    tensor_balance,
+    why,
+)
+from gputop.topology.cost.serving import moved, servings
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.work import Recompute, work_of
+from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.hardware.specs import Sku
 from gputop.topology.model.english import plural
 from gputop.topology.model.severity import FigureBasis
 from gputop.topology.node import Node
@@ -31,7 +46,6 @@ SEQUENCE = 4096
 """Where nobody says and the model was made for as many."""
 LONGEST = 1 << 24
 ANY = "any"
-_WAY = re.compile(r"(tp|pp|dp|ep|cp)=([1-9][0-9]{0,5})")
 
 
 class CostRequest(NodeRequest, frozen=True, kw_only=True):
@@ -41,6 +55,15 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
     ranked by tokens a second; each with the memory of a GPU, what is exposed of its communication,
     and one sentence on why. Nothing is measured: times are predicted from healthy figures.
     """
+
+    clashes: ClassVar[tuple[Clash, ...]] = (
+        Clash(("--observed-step",), ("--layout",), "--observed-step needs --layout", needed=True),
+        Clash(
+            ("--serve",),
+            ("--layout", "--observed-step"),
+            "--serve is about no training: it tries every width of tensor parallelism",
+        ),
+    )
 
     names: Annotated[tuple[str, ...], Option("MODEL", "")]
     layout: Annotated[
@@ -78,140 +101,185 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
     nodes: Annotated[
         int, Option("--nodes", "So many nodes like this one.", "N", least=1, most=1024)
     ] = 1
+    serve: Annotated[
+        bool, Option("--serve", "Serving instead of training: prefill, decode, the KV cache.")
+    ] = False
+    observed: Annotated[
+        str,
+        Option(
+            "--observed-step",
+            "What a step of --layout takes, 1.9s or 350ms; the others are scaled by it.",
+            "TIME",
+        ),
+    ] = ""
+
+
+class _Case(NamedTuple):
+    """What was asked, understood."""
+
+    asked: CostRequest
+    shape: ModelShape
+    node: Node
+    wires: NodeWires
+    rates: GpuRates
+    free: Free
+    plan: StepPlan
+    assumed: tuple[str, ...]
+
+    @property
+    def gpus(self) -> int:
+        return self.wires.each * self.asked.nodes
+
+    @property
+    def sku(self) -> Sku | None:
+        return self.node.devices.sku(self.node.machine.gpus[0])
+
+    def ranked(self, rates: GpuRates) -> list[RankedLayout]:
+        """All layouts. Raises Exit where there is none."""
+        wires, free = self.wires, self.free
+        found = ranked(self.shape, self.gpus, wires.domain, free, self.plan, rates, wires.of)
+        if not found:
+            raise Exit(_none(self.shape, self.gpus, free), USAGE)
+        return found
 
 
 def answer(asked: CostRequest) -> CostAnswer:
-    """Rank. Raises Exit with one sentence."""
-    shape = _shape(" ".join(asked.names))
-    ways = _ways(asked.layout)
-    snapshot = asked.snapshot()
-    node = Node(snapshot).decide()
+    """Rank layouts, or widths of serving. Raises Exit with one sentence."""
+    case = _case(asked)
+    if asked.serve:
+        return _answered(case, serving=_serving(case), notes=SERVING_NOTES)
+    if not asked.observed:
+        found = case.ranked(case.rates)
+        return _answered(case, found, notes=_notes(case, found))
+    observed = calibrate(case.ranked(case.rates), case, seconds_of(asked.observed))
+    every = case._replace(free=free_again(case.free))
+    found = every.ranked(slowed(case.rates, observed.slower))
+    notes = (told(observed), *_notes(case, found))
+    return _answered(every, found, notes=notes, calibration=calibration_of(observed))
+
+
+def calibrate(found: list[RankedLayout], case: _Case, observed_s: float) -> Calibration:
+    """Fit the one layout that --layout leaves. Raises Exit."""
+    if len(found) != 1:
+        raise Exit(
+            f"--layout leaves {len(found)} layouts; --observed-step is about one, such as "
+            f"{found[0].layout.text.replace(' ', ',')}",
+            USAGE,
+        )
+    one = found[0]
+    fitted = calibrated(case.shape, one.layout, one.plan, case.rates, case.wires.of, observed_s)
+    if isinstance(fitted, str):
+        raise Exit(fitted, CANNOT_TELL)
+    return fitted
+
+
+def _case(asked: CostRequest) -> _Case:
+    shape = shape_called(" ".join(asked.names))
+    ways = ways_of(asked.layout)
+    node = Node(asked.snapshot()).decide()
     if not node.machine.gpus:
         raise Exit("no GPU here; --demo shows what it looks like", CANNOT_TELL)
     wires = NodeWires(node, asked.nodes)
     gpus = wires.each * asked.nodes
-    _divided(shape, ways, gpus, wires.each)
+    divided(shape, ways, gpus, wires.domain)
     style = KernelStyle.EAGER if asked.eager else KernelStyle.FUSED
-    assumed: list[str] = []
-    gpu = node.machine.gpus[0]
-    sku = node.devices.sku(gpu)
-    rates = rates_of(gpu, sku, _type(asked.dtype), style)
-    if rates.flops is None and sku is not None and sku.tflops.get("fp16"):
-        rates = rates_of(gpu, sku, "fp16", style)
-        assumed.append(f"{rates.name} has no {asked.dtype}: products are in FP16")
-    if len({(one.name, one.pci_id) for one in node.machine.gpus}) > 1:
-        assumed.append(f"all GPUs are taken to be like the first one, {rates.name}")
+    rates, assumed = _rates(node, asked.dtype, style)
     sequence = asked.sequence or min(SEQUENCE, shape.context or SEQUENCE)
     free = Free(
         sequence=sequence, micro=asked.micro, accumulation=asked.accumulation, zero=asked.zero,
         recompute=None if asked.recompute == ANY else Recompute(asked.recompute), **ways,
     )  # fmt: skip
-    base = StepPlan(
+    plan = StepPlan(
         sequence=sequence, states=STATES[asked.dtype], dtype=rates.dtype, style=style,
         sequence_parallel=not asked.eager, offload=asked.offload,
     )  # fmt: skip
-    found = ranked(shape, gpus, wires.each, free, base, rates, wires.of)
-    if not found:
-        raise Exit(_none(shape, gpus, free), USAGE)
-    if asked.accumulation is None:
+    if asked.accumulation is None and not asked.serve:
         count = sequences_of(gpus, free)
         assumed.append(f"a step is {plural(count, 'sequence')} of {sequence:,} tokens (--accum)")
-    if asked.nodes > 1:
-        assumed.append(
-            "collectives between nodes take what their share of the NICs carries; switches are "
-            "taken not to be oversubscribed"
-        )
-    return _told(shape, found, rates, node, wires, free, asked, tuple(assumed))
+    assumed += _of_nodes(wires, asked.nodes)
+    return _Case(asked, shape, node, wires, rates, free, plan, tuple(assumed))
 
 
-def _told(
-    shape: ModelShape,
-    found: list[RankedLayout],
-    rates: GpuRates,
-    node: Node,
-    wires: NodeWires,
-    free: Free,
-    asked: CostRequest,
-    assumed: tuple[str, ...],
+def _rates(node: Node, dtype: str, style: KernelStyle) -> tuple[GpuRates, list[str]]:
+    """The rates of the GPUs, and what had to be assumed."""
+    gpu, assumed = node.machine.gpus[0], []
+    sku = node.devices.sku(gpu)
+    rates = rates_of(gpu, sku, dtype.split("-")[0], style)
+    if rates.flops is None and sku is not None and sku.tflops.get("fp16"):
+        rates = rates_of(gpu, sku, "fp16", style)
+        assumed.append(f"{rates.name} has no {dtype}: products are in FP16")
+    if len({(one.name, one.pci_id) for one in node.machine.gpus}) > 1:
+        assumed.append(f"all GPUs are taken to be like the first one, {rates.name}")
+    return rates, assumed
+
+
+def _of_nodes(wires: NodeWires, nodes: int) -> list[str]:
+    """What is assumed of several nodes."""
+    if nodes == 1:
+        return []
+    if wires.domain > wires.each:
+        return [f"NVLink joins {wires.domain} GPUs of one rack, whose IMEX domain is up"]
+    return [
+        "collectives between nodes take what their share of the NICs carries; switches are taken "
+        "not to be oversubscribed"
+    ]
+
+
+def _serving(case: _Case) -> tuple[CostServing, ...]:
+    wires, shape, prompt = case.wires, case.shape, case.free.sequence
+    weights = STATES[case.asked.dtype].weights
+    host = costs_of(case.node).host(case.node.machine.gpus[0].address)
+    to_host = None if host is None else host.here
+    found = []
+    for one in servings(shape, wires.each, prompt, weights, case.rates, wires.of):
+        nics = None if wires.nics_gbs is None else NETWORK_SHARE * wires.nics_gbs
+        mine = None if nics is None else nics * one.tp / wires.each
+        found.append(serving_of(one, moved(shape, prompt, one.tp, mine, to_host)))
+    return tuple(found)
+
+
+def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
+    balance = tensor_balance(found, min(case.wires.each, case.gpus))
+    launches = case.asked.eager and any(one.layout.tp > 1 for one in found)
+    return (*((balance,) if balance else ()), *NOT_MODELLED, *((LAUNCHES,) if launches else ()))
+
+
+def _answered(
+    case: _Case,
+    found: Sequence[RankedLayout] = (),
+    *,
+    notes: tuple[str, ...],
+    serving: tuple[CostServing, ...] = (),
+    calibration: CostCalibration | None = None,
 ) -> CostAnswer:
-    gpus = wires.each * asked.nodes
-    inside = wires.of(wires.each, 1)
-    sku = node.devices.sku(node.machine.gpus[0])
-    bounds = rooflines(shape, rates, sku, inside, wires.each)
-    work = work_of(shape, free.sequence)
-    balance = tensor_balance(found, min(wires.each, gpus))
+    rates, shape = case.rates, case.shape
+    inside = case.wires.of(case.wires.each, 1)
+    bounds = rooflines(shape, rates, case.sku, inside, case.wires.each)
     bases = {rates.basis, FigureBasis.ESTIMATE if inside is None else inside.basis}
     known = (rates.source, "" if inside is None else inside.source)
-    notes = (*((balance,) if balance else ()), *NOT_MODELLED)
-    notes += (LAUNCHES,) if asked.eager and any(one.layout.tp > 1 for one in found) else ()
     return CostAnswer(
-        source=node.snapshot.source,
-        assumptions=assumed,
+        source=case.node.snapshot.source,
+        assumptions=case.assumed,
         model=shape.name,
         model_source=shape.source,
         parameters=shape.parameters,
         active_parameters=shape.active,
-        flop_per_token=work.model,
+        flop_per_token=work_of(shape, case.free.sequence).model,
         gpu=rates.name,
-        gpus=gpus,
+        gpus=case.gpus,
         memory_bytes=rates.memory_bytes,
-        sequence=free.sequence,
+        sequence=case.free.sequence,
         tflops=None if rates.flops is None else rates.flops / 1e12,
         sheet_tflops=None if rates.sheet_flops is None else rates.sheet_flops / 1e12,
         basis=FigureBasis.ESTIMATE if FigureBasis.ESTIMATE in bases else FigureBasis.PREDICTED,
         layouts=tuple(layout_of(one, why(one, rates.memory_bytes)) for one in found),
         rooflines=tuple(roofline_of(one) for one in bounds),
+        serving=serving,
+        kv_bytes_per_token=kv_bytes(shape),
+        calibration=calibration,
         notes=notes,
         sources=tuple(dict.fromkeys(source for source in known if source)),
     )
-
-
-def _shape(name: str) -> ModelShape:
-    """A model by its name, else by its config.json. Raises Exit."""
-    known = model_named(name)
-    if known is not None:
-        return known
-    path = Path(name)
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):
-        is_file = False
-    if not is_file:
-        hint = did_you_mean(name, models()) or f"; known are {', '.join(models())}"
-        raise Exit(f"no model and no file is called {clean(name, 60)!r}{hint}", USAGE)
-    try:
-        with path.open("rb") as file:
-            return shape_of_config(file.read(MOST_BYTES + 1), clean(path.name, 60))
-    except OSError as error:
-        raise Exit(f"{clean(name, 60)}: {error.strerror}", USAGE) from error
-    except ConfigError as error:
-        raise Exit(clean(str(error), 300), CANNOT_TELL) from error
-
-
-def _ways(text: str) -> dict[str, Any]:
-    """The ways that --layout names. Raises Exit."""
-    found: dict[str, int] = {}
-    for part in filter(None, text.replace(" ", ",").split(",")):
-        match = _WAY.fullmatch(part)
-        if match is None or match[1] in found:
-            raise Exit(
-                f"--layout {clean(part, 40)!r}: write tp=8,pp=2,dp=4,ep=1,cp=1, each once", USAGE
-            )
-        found[match[1]] = int(match[2])
-    return found
-
-
-def _divided(shape: ModelShape, ways: dict[str, int], gpus: int, each: int) -> None:
-    """Refuse what divides neither the GPUs nor the model, and say which. Raises Exit."""
-    taken = 1
-    for name in ("tp", "pp", "dp", "cp"):
-        taken *= ways.get(name, 1)
-    if gpus % taken or (len(ways.keys() - {"ep"}) == 4 and taken != gpus):
-        raise Exit(f"a layout of {taken:,} GPUs does not divide the {gpus:,} that there are", USAGE)
-    whole = Layout(**{"dp": gpus // taken * ways.get("dp", 1)} | ways if "dp" not in ways else ways)
-    reason = why_not(shape, whole, each)
-    if reason:
-        raise Exit(f"{clean(shape.name, 60)}: {reason}", USAGE)
 
 
 def _none(shape: ModelShape, gpus: int, free: Free) -> str:
@@ -221,11 +289,6 @@ def _none(shape: ModelShape, gpus: int, free: Free) -> str:
             "--accum"
         )
     return f"no layout divides {clean(shape.name, 60)} over {plural(gpus, 'GPU')}"
-
-
-def _type(dtype: str) -> str:
-    """The type of products: that of the weights."""
-    return dtype.split("-")[0]
 
 
 QUESTION = Question(name="cost", request=CostRequest, answer=answer, page=page, listed=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.answers.cost_records import CostAnswer, CostBound, CostLayout
+from gputop.answers.cost_records import CostAnswer, CostBound, CostLayout, CostServing
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Block, Bullets, Column, Heading, Page, Role, Table, Text
 from gputop.topology.model.units import UNKNOWN, figure
@@ -14,6 +14,9 @@ MOST = 8
 def page(found: CostAnswer) -> Page:
     """The model, its layouts, why, rooflines, what is left out."""
     blocks: list[Block] = [Text(_head(found), role=Role.STRONG)]
+    if found.serving:
+        blocks += [*_serving(found), Heading("Notes"), _ends(found)]
+        return Page(title="cost", blocks=tuple(blocks))
     shown = found.layouts[:MOST]
     blocks += [Heading(f"Layouts ({found.basis})"), _table(shown)]
     more = len(found.layouts) - len(shown)
@@ -24,9 +27,52 @@ def page(found: CostAnswer) -> Page:
     if timed:
         best = timed[0]
         blocks += [Heading(f"Communication of {best.ways}, a step"), _communication(best)]
-    blocks += [Heading("Rooflines"), _bounds(found.rooflines), Heading("Notes")]
-    blocks.append(Bullets((*found.notes, *(f"Source: {one}" for one in found.sources))))
+    blocks += [Heading("Rooflines"), _bounds(found.rooflines), Heading("Notes"), _ends(found)]
     return Page(title="cost", blocks=tuple(blocks))
+
+
+def _ends(found: CostAnswer) -> Bullets:
+    return Bullets((*found.notes, *(f"Source: {one}" for one in found.sources)))
+
+
+def _serving(found: CostAnswer) -> list[Block]:
+    """Widths of tensor parallelism, then what it takes to move a prompt's cache."""
+    heads = (
+        Column("tp"), Column("weights", right=True), Column("KV tokens", right=True),
+        Column("prefill", right=True), Column("one request", right=True),
+        Column("requests", right=True), Column("a token of each", right=True),
+        Column("tokens/s", right=True), Column("all-reduce", right=True),
+    )  # fmt: skip
+    cache = (
+        Column("tp"), Column("KV of a prompt", right=True), Column("to another node", right=True),
+        Column("to the host", right=True),
+    )  # fmt: skip
+    each = f"{figure(found.kv_bytes_per_token / 1e3)} kB of KV a token"
+    moves = (
+        (
+            str(one.tp), f"{figure(one.kv_bytes / 1e9)} GB", _seconds(one.kv_to_node_s),
+            _seconds(one.kv_to_host_s),
+        )
+        for one in found.serving
+    )  # fmt: skip
+    return [
+        Heading(f"Serving prompts of {found.sequence:,} tokens ({found.basis}), {each}"),
+        Table(heads, tuple(_served(one) for one in found.serving)),
+        Heading("Moving a prompt's cache"),
+        Table(cache, tuple(moves)),
+    ]
+
+
+def _served(one: CostServing) -> tuple[str, ...]:
+    size = f"{figure(one.weights_bytes / 1e9)} GB"
+    start = (str(one.tp), size, f"{one.kv_tokens:,}")
+    if one.decode_s is None:
+        return (*start, UNKNOWN, UNKNOWN, str(one.requests), *([UNKNOWN] * 3))
+    return (
+        *start, _seconds(one.prefill_s), _seconds(one.decode_one_s), str(one.requests),
+        _seconds(one.decode_s), f"{one.tokens_per_s or 0:,.0f}",
+        f"{100 * one.wire_s / one.decode_s:.0f} %",
+    )  # fmt: skip
 
 
 def _head(found: CostAnswer) -> str:
@@ -74,7 +120,9 @@ def _row(one: CostLayout) -> tuple[str, ...]:
     )
 
 
-def _seconds(value: float) -> str:
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
     return f"{figure(value)} s" if value >= 1 else f"{figure(1e3 * value)} ms"
 
 

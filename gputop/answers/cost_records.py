@@ -6,8 +6,10 @@ import msgspec
 
 from gputop.answers.question import Answer
 from gputop.exits import ANSWERED, WARNINGS
+from gputop.topology.cost.calibration import Calibration
 from gputop.topology.cost.ranked import RankedLayout
 from gputop.topology.cost.rooflines import Roofline
+from gputop.topology.cost.serving import Moved, Serving
 from gputop.topology.model.severity import FigureBasis
 
 
@@ -46,6 +48,9 @@ class CostLayout(msgspec.Struct, frozen=True, kw_only=True):
     loss_bytes: float
     step_s: float | None
     """Null where it does not fit, or where a rate is not known."""
+    least_s: float | None
+    most_s: float | None
+    """Where healthy machines of this kind lie."""
     tokens_per_s: float | None
     mfu: float | None
     """Model FLOP over the peak on paper, all scores counted, as papers print it."""
@@ -64,6 +69,46 @@ class CostLayout(msgspec.Struct, frozen=True, kw_only=True):
         """Those of more than one, "tp=8 dp=2"."""
         ways = {name: getattr(self, name) for name in ("tp", "pp", "dp", "ep", "cp")}
         return " ".join(f"{name}={n}" for name, n in ways.items() if n > 1) or "one GPU"
+
+
+class CostServing(msgspec.Struct, frozen=True, kw_only=True):
+    """Serving on `tp` GPUs of one node; seconds, bytes of one GPU. Null where it does not fit."""
+
+    tp: int
+    weights_bytes: float
+    kv_tokens: int
+    """Whose keys and values fit beside the weights."""
+    prefill_s: float | None
+    """One prompt alone: the time to the first token."""
+    decode_one_s: float | None
+    """A token of one request alone."""
+    requests: int
+    """With a prompt each, at the same time; at most 256."""
+    decode_s: float | None
+    """A token of each of them."""
+    wire_s: float
+    """Of that, all-reduces."""
+    wire: str
+    tokens_per_s: float | None
+    """Decoded, of all requests."""
+    kv_bytes: float
+    """Of one prompt, over all its GPUs."""
+    kv_to_node_s: float | None
+    """To another node, by the share of the NICs that these GPUs have."""
+    kv_to_host_s: float | None
+    """To the memory of the host."""
+
+
+class CostCalibration(msgspec.Struct, frozen=True, kw_only=True):
+    """What an observed step says."""
+
+    layout: str
+    observed_s: float
+    predicted_s: float
+    slower: float
+    """How many times as long computing takes as on healthy GPUs, were it that alone."""
+    wires_slower: float | None
+    """The same of communication alone; null where that cannot explain it."""
 
 
 class CostBound(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,13 +141,19 @@ class CostAnswer(Answer, frozen=True, kw_only=True, tag="gputop.cost/1"):
     """"predicted" where all rates are typical figures, "estimate" where one is not."""
     layouts: tuple[CostLayout, ...]
     rooflines: tuple[CostBound, ...]
+    serving: tuple[CostServing, ...]
+    """With --serve, in place of layouts."""
+    kv_bytes_per_token: float
+    calibration: CostCalibration | None
+    """With --observed-step: what `layouts` are scaled by."""
     notes: tuple[str, ...]
     sources: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:
         """1 where no layout fits, or no time is known."""
-        return ANSWERED if any(one.step_s for one in self.layouts) else WARNINGS
+        timed = any(one.step_s for one in self.layouts)
+        return ANSWERED if timed or any(one.decode_s for one in self.serving) else WARNINGS
 
 
 def roofline_of(one: Roofline) -> CostBound:
@@ -121,6 +172,8 @@ def layout_of(one: RankedLayout, why: str) -> CostLayout:
         needed_bytes=peak.needed, states_bytes=peak.states,
         activations_bytes=peak.activations, loss_bytes=peak.loss,
         step_s=None if time is None else time.step_s,
+        least_s=None if time is None else time.least_s,
+        most_s=None if time is None else time.most_s,
         tokens_per_s=None if time is None else one.tokens_per_s,
         mfu=one.used,
         products_s=None if time is None else time.products_s,
@@ -137,4 +190,22 @@ def layout_of(one: RankedLayout, why: str) -> CostLayout:
             for part in parts
         ),
         why=why,
+    )  # fmt: skip
+
+
+def serving_of(one: Serving, cache: Moved) -> CostServing:
+    """The same, as a record of the document."""
+    return CostServing(
+        tp=one.tp, weights_bytes=one.weights_bytes, kv_tokens=one.kv_tokens,
+        prefill_s=one.prefill_s, decode_one_s=one.decode_one_s, requests=one.requests,
+        decode_s=one.decode_s, wire_s=one.wire_s, wire=one.wire, tokens_per_s=one.tokens_per_s,
+        kv_bytes=cache.bytes, kv_to_node_s=cache.over_network_s, kv_to_host_s=cache.to_host_s,
+    )  # fmt: skip
+
+
+def calibration_of(one: Calibration) -> CostCalibration:
+    """The same, as a record of the document."""
+    return CostCalibration(
+        layout=one.layout.text, observed_s=one.observed_s, predicted_s=one.predicted_s,
+        slower=one.slower, wires_slower=one.wires_slower,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from functools import cache
 from ..expectation.judge import Judge
 from ..expectation.judgement import Band
 from ..expectation.links import link_of_pair
+from ..hardware.specs import BoardLinks
 from ..model import quantities
 from ..model.severity import FigureBasis
 from ..model.snapshot import Measurement
@@ -50,6 +51,16 @@ class NodeWires:
         return len(self.gpus)
 
     @property
+    def domain(self) -> int:
+        """GPUs that NVLink joins at most, over the nodes there are: a rack of MNNVL, else a node.
+
+        Whether the nodes are of one rack and its clique is up, nobody tells here.
+        """
+        sku = self.node.devices.sku(self.gpus[0])
+        size = 0 if sku is None or sku.fabric is not BoardLinks.SWITCHED else sku.world_size or 0
+        return max(self.each, min(size, self.each * self.nodes))
+
+    @property
     def nics_gbs(self) -> float | None:
         """All NICs of a node together, one way; None where no rate is known."""
         rates = [
@@ -70,6 +81,8 @@ class NodeWires:
 
     def _between(self, ranks: int, stride: int) -> GroupWire | None:
         """Over nodes: each group has its share of the NICs, and no more than the links inside."""
+        if ranks * stride <= self.domain:
+            return self._in_rack(ranks)
         if self.nics_gbs is None:
             return None
         in_node = max(1, self.each // stride)
@@ -77,7 +90,7 @@ class NodeWires:
         if in_node > 1:
             inside = self._inside(in_node, stride)
             if inside is not None:
-                rate = min(rate, inside.curves[CollectiveKind.ALL_REDUCE][-1][1] / 1e9)
+                rate = min(rate, _plateau(inside) / 1e9)
         hosts = -(-ranks // in_node)
         return GroupWire(
             name="the network",
@@ -86,6 +99,30 @@ class NodeWires:
             latency_s=NETWORK_LATENCY_S + EACH_NODE_S * hosts.bit_length(),
             basis=FigureBasis.ESTIMATE,
             source=f"{self.nics_gbs:.0f} GB/s of NICs in a node, shared by the groups",
+        )
+
+    def _in_rack(self, ranks: int) -> GroupWire | None:
+        """Over the trays of a rack: what one tray reaches, or the whole rack where that is less."""
+        inside = self._inside(self.each, 1) if self.each > 1 else None
+        sku = self.node.devices.sku(self.gpus[0])
+        whole = [
+            one.measured
+            for one in ([] if sku is None else sku.expected("allreduce_busbw"))
+            if one.gpus == self.domain
+        ]
+        known = [*whole, *([] if inside is None else [_plateau(inside) / 1e9])]
+        if not known:
+            return None
+        latency = INSIDE_LATENCY_S + EACH_RANK_S * ranks.bit_length() * 2
+        rate = min(known) * 1e9
+        return GroupWire(
+            name="NVLink of the rack",
+            ranks=ranks,
+            curves={CollectiveKind.ALL_REDUCE: _with_latency(rate, latency, ranks)},
+            latency_s=latency,
+            basis=FigureBasis.ESTIMATE,
+            source="what others measured in a tray and over a rack",
+            most=max(known) / min(known),
         )
 
     def _group(self, ranks: int, stride: int) -> GroupWire | None:
@@ -161,6 +198,11 @@ class NodeWires:
             return "PCIe"
         link = link_of_pair(self.node, self.gpus[one], self.gpus[other], sku)
         return "PCIe" if link is None else NAMES.get(link.kind, "PCIe")
+
+
+def _plateau(wire: GroupWire) -> float:
+    """Bytes/s of bus bandwidth of a large all-reduce."""
+    return wire.curves[CollectiveKind.ALL_REDUCE][-1][1]
 
 
 def _with_latency(rate: float, latency: float, ranks: int) -> tuple[tuple[int, float], ...]:

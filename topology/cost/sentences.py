@@ -10,6 +10,11 @@ NOT_MODELLED = (
     "Data loading, checkpoints, evaluation, and GPUs that are slower than others are not in it.",
     "Power and clocks that fall under a long load are in it as far as the healthy figures are.",
 )
+SERVING_NOTES = (
+    "Decoding reads all weights and keys for each token; prompts in a batch, queues, speculation "
+    "and the tokenizer are not in it.",
+    "All-reduces are NCCL's; a server's own kernels for small sizes take a half to two thirds.",
+)
 LAUNCHES = (
     "Tensor parallelism in eager PyTorch is bound by launches from the host where the layers are "
     "small, which depends on the CPU: its times are a guess there. torch.compile or CUDA graphs "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from .gpu import GpuRates
@@ -18,6 +20,8 @@ SLOWED = 0.05
 DTENSOR_S = 250e-6
 """Of the host for each product with a DTensor in each pass, to redistribute and to dispatch."""
 
+SPREAD = 0.1
+"""Of the rates of healthy GPUs: two H100 of one kind differ by 5 % in products, shapes by more."""
 COPIED_BYTES = 12
 """For each parameter that FSDP gathers: copied out of the gathered buffer forward and backward, and
 gradients into the buffer that is scattered, each read and written in 16 bits."""
@@ -50,8 +54,9 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     host_s: float
     """What the host needs to launch a step; the step is no shorter."""
     exposed: tuple[Exposed, ...]
-    least_s: float = 0.0
-    most_s: float = 0.0
+    least_s: float
+    """Where healthy machines differ: the rates of products by a tenth, wires by their band."""
+    most_s: float
 
     @property
     def compute_s(self) -> float:
@@ -124,8 +129,12 @@ def step_time(
     slowed = SLOWED * sum(one.seconds - one.exposed_s for one in reduced)
     slowed += _copies(layout, plan, rates, mine)
     step = max(gpu + slowed, host)
+    least, most = _range(exposed, known.values())
+    rest = gpu + slowed - sum(one.exposed_s for one in exposed)
     return StepTime(
         step_s=step,
+        least_s=max((1 - SPREAD) * rest + least, host),
+        most_s=max((1 + SPREAD) * rest + most, host),
         products_s=passes * (forward.products + backward.products),
         attention_s=passes * (forward.attention + backward.attention),
         between_s=passes * (forward.between + backward.between) + slowed,
@@ -133,6 +142,19 @@ def step_time(
         bubble_s=bubble,
         host_s=host,
         exposed=exposed,
+    )
+
+
+def _range(exposed: Iterable[Exposed], wires: Iterable[GroupWire]) -> tuple[float, float]:
+    """Seconds of what is exposed, at the highest and at the lowest bandwidth of each wire."""
+    of_name: dict[str, tuple[float, float]] = {}
+    for wire in wires:
+        low, high = of_name.get(wire.name, (1.0, 1.0))
+        of_name[wire.name] = min(low, wire.least), max(high, wire.most)
+    parts = [(one.exposed_s, *of_name[one.wire]) for one in exposed]
+    return (
+        sum(seconds / high for seconds, _, high in parts),
+        sum(seconds / low for seconds, low, _ in parts),
     )
 
 

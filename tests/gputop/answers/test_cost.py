@@ -83,6 +83,10 @@ def test_a_config_file_is_read(capsys: Captured, tmp_path: Path) -> None:
         (["Llama 3 8B", "--layout", "tp=2,pp=2,dp=4,cp=1"], 64, "does not divide the 8"),
         (["Llama 3 8B", "--layout", "ep=2"], 64, "no experts"),
         (["Llama 3 8B", "--layout", "pp=8", "--nodes", "8", "--zero", "4"], 64, "--zero"),
+        (["Llama 3 8B", "--observed-step", "1s"], 64, "needs --layout"),
+        (["Llama 3 8B", "--layout", "dp=8", "--observed-step", "soon"], 64, "1.9s or 350ms"),
+        (["Llama 3 8B", "--layout", "pp=2", "--observed-step", "1s"], 64, "is about one"),
+        (["Llama 3 8B", "--serve", "--layout", "tp=8"], 64, "--serve is about no training"),
         (["GPT-2", "--layout", "tp=8"], 64, "12 heads cannot be divided by tp=8"),
     ],
 )
@@ -90,9 +94,9 @@ def test_wrong_input_is_one_clear_line(
     capsys: Captured, words: list[str], code: int, said: str
 ) -> None:
     assert run(["cost", *words, "--demo", "hgx-h100-8"]) == code
-    err = capsys.readouterr().err.strip()
-    assert said in err
-    assert len(err.splitlines()) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said in last
+    assert last.startswith("gputop: ")
 
 
 def test_a_file_that_is_no_config_cannot_be_used(capsys: Captured, tmp_path: Path) -> None:
@@ -112,3 +116,35 @@ def test_a_node_without_gpus_cannot_tell(capsys: Captured, tmp_path: Path) -> No
     file.write_text(json.dumps(bare), encoding="utf-8")
     assert run(["cost", "GPT-2", "--from", str(file)]) == 3
     assert "no GPU here" in capsys.readouterr().err
+
+
+def test_an_observed_step_scales_the_other_layouts(capsys: Captured) -> None:
+    words = ("Llama 3 8B", "--demo", "hgx-h100-8", "--accum", "4", "--micro", "1")
+    plain = document(capsys, *words, "--layout", "dp=8")["layouts"][0]["step_s"]
+    found = document(capsys, *words, "--layout", "dp=8", "--observed-step", f"{1.5 * plain:.4f}s")
+    assert found["calibration"]["slower"] == pytest.approx(1.5, rel=0.02)
+    steps = {one["dp"]: one["step_s"] for one in found["layouts"] if one["tp"] == one["pp"] == 1}
+    assert steps[8] == pytest.approx(1.5 * plain, rel=1e-3)
+    assert len(found["layouts"]) > 5
+
+
+def test_serving_has_a_row_for_each_width(capsys: Captured) -> None:
+    assert run(["cost", "Llama 3 70B", "--demo", "hgx-h100-8", "--serve"]) == 0
+    assert "328 kB of KV a token" in capsys.readouterr().out
+    found = document(capsys, "Llama 3 70B", "--demo", "hgx-h100-8", "--serve")
+    assert [one["tp"] for one in found["serving"]] == [1, 2, 4, 8]
+    assert found["serving"][0]["decode_s"] is None
+    assert found["serving"][3]["kv_to_node_s"] > 0
+
+
+def test_a_rack_is_joined_by_nvlink(capsys: Captured) -> None:
+    words = ("Llama 3 405B", "--demo", "gb200-nvl72-tray", "--nodes", "18", "--layout", "tp=8")
+    found = document(capsys, *words)
+    wires = {part["wire"] for one in found["layouts"] for part in one["communication"]}
+    assert "the network" not in wires
+    assert any("IMEX" in one for one in found["assumptions"])
+
+
+def test_tensor_parallelism_in_eager_pytorch_is_said_to_be_a_guess(capsys: Captured) -> None:
+    found = document(capsys, "Llama 3 8B", "--demo", "hgx-h100-8", "--eager")
+    assert any("bound by launches" in note for note in found["notes"])
