@@ -1,4 +1,4 @@
-"""What outputs of other programs say by themselves: DCGM, wrong data, RDMA, kernels, two GB10."""
+"""What outputs of other programs say by themselves: DCGM, wrong or slow copies, RDMA, two GB10."""
 
 import re
 from statistics import median
@@ -9,6 +9,7 @@ from ....hardware.specs import skus
 from ....model import quantities
 from ....model.severity import BROKEN, BY_DESIGN, NOTICE, SLOW
 from ....model.snapshot import DataVerdict, Measurement
+from ....model.units import figure as three
 from ....model.units import gbs
 from ...case import Case
 from ...rule import Found, Rule, faulty, needed
@@ -229,6 +230,56 @@ def _check_named(case: Case) -> Found:
     )
 
 
+_COPIES = (quantities.WRITE, quantities.READ, quantities.TOGETHER)
+_FEWEST, _SAME, _APART = 4, 0.6, 1 / 3
+
+
+def _check_one(case: Case) -> Found:
+    """A table of copies without a list of GPUs: nothing but its numbers is known of them."""
+    copies = [figure for figure in _pasted(case) if figure.quantity in _COPIES and figure.value]
+    bare = needed([x for x in copies if x.src and x.dst and case.machine.gpu(x.src) is None])
+    by_quantity = ([x for x in bare if x.quantity == quantity] for quantity in _COPIES)
+    gpu, own, others = faulty([found for some in by_quantity if (found := _apart(some))])[0]
+    name, source = gpu.removeprefix("topo:"), own[0].source
+    slowest, fastest = (three(find(x.value or 0.0 for x in own)) for find in (min, max))
+    reached = fastest if slowest == fastest else f"{slowest} to {fastest}"
+    return ONE_LOW.finding(
+        NOTICE,
+        f"all copies with {name} reach {reached} GB/s; those between the others "
+        f"{gbs(median(x.value or 0.0 for x in others))}",
+        evidence=[
+            (f"{x.src} to {x.dst}".replace("topo:", ""), gbs(x.value), source)
+            for x in (*own[:2], *others[:1])
+        ],
+        impact=f"What these copies share is the way of {name} alone: a link with fewer lanes or of "
+        "an older generation (slot, riser, chipset), another model, or P2P that it lacks. A "
+        "collective over all GPUs runs at its pace.",
+        fix=[
+            "Look at lanes and generation of each GPU's link while data moves, and what they can "
+            "be. $ nvidia-smi --query-gpu=index,name,pcie.link.gen.current,pcie.link.gen.max,"
+            "pcie.link.width.current,pcie.link.width.max --format=csv",
+            f"Where those of {name} are fewer: another slot, riser or cable. Else leave it out of "
+            "jobs over several GPUs: CUDA_VISIBLE_DEVICES without it.",
+        ],
+    )
+
+
+def _apart(
+    figures: list[Measurement],
+) -> tuple[str, list[Measurement], list[Measurement]] | None:
+    """The GPU whose copies are all far slower than those between the others, which are alike."""
+    ends = dict.fromkeys(end for figure in figures for end in (figure.src, figure.dst))
+    for gpu in ends if len(ends) >= _FEWEST else ():
+        own = [figure for figure in figures if gpu in (figure.src, figure.dst)]
+        others = [figure for figure in figures if gpu not in (figure.src, figure.dst)]
+        values = [figure.value or 0.0 for figure in others]
+        middle = median(values or [0.0])
+        alike = values and min(values) > _SAME * middle
+        if alike and max(figure.value or 0.0 for figure in own) < _APART * middle:
+            return gpu or "", own, others
+    return None
+
+
 def _rule(**fields: Any) -> Rule:
     return Rule(without_gpus=True, **fields)
 
@@ -288,4 +339,14 @@ NAMED = _rule(
     sources=("ROCm/rocm-systems pull request 3272",),
     check=_check_named,
 )
-RULES = (DCGM, WRONG_COPIES, HOST_KERNELS, RDMA_LOW, GB10_SLOW, NAMED)
+ONE_LOW = _rule(
+    id="copies-with-one-low",
+    family="D07",
+    title="one GPU whose copies are all far slower than those between the others",
+    evidence="a table of copies between four GPUs and more, without a list of them",
+    disproof="a second run in which its copies are as fast as the others",
+    sources=("tinygrad/open-gpu-kernel-modules#6",),
+    check=_check_one,
+    extra=True,
+)
+RULES = (DCGM, WRONG_COPIES, HOST_KERNELS, RDMA_LOW, GB10_SLOW, NAMED, ONE_LOW)
