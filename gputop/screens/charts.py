@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.live.recent import LINKS
-from gputop.widgets.spans import Line, Span
+from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.live.recent import Recent
@@ -52,17 +52,20 @@ def area(values: Sequence[float | None], top: float, height: int, ink: str) -> t
         None if value is None else max(round(min(max(value / top, 0.0), 1.0) * height * 8), 1)
         for value in values
     ]
-    lines: list[Line] = []
-    for row in range(height - 1, -1, -1):
-        spans: list[Span] = []
-        for full in eighths:
-            sign = " " if full is None else BLOCKS[min(max(full - row * 8, 0), 8)]
-            if spans:
-                spans[-1] = (spans[-1][0] + sign, ink)
-            else:
-                spans.append((sign, ink))
-        lines.append(tuple(spans))
-    return tuple(lines)
+    if not eighths:
+        return ((),) * height
+    return tuple(
+        (
+            (
+                "".join(
+                    " " if full is None else BLOCKS[min(max(full - row * 8, 0), 8)]
+                    for full in eighths
+                ),
+                ink,
+            ),
+        )
+        for row in range(height - 1, -1, -1)
+    )
 
 
 def ceiling(most: float) -> float:

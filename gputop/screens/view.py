@@ -190,7 +190,7 @@ class View(BaseView):
     @property
     def is_whole(self) -> bool:
         """Whether its parts are there: they come after it, and at the end they go before it."""
-        return self.is_mounted and bool(self.query("#top"))
+        return self.is_mounted and any(child.id == "top" for child in self.children)
 
     @property
     def on_screen(self) -> bool:
