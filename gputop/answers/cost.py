@@ -24,7 +24,7 @@ from gputop.topology.cost.gpu import GpuRates, rates_of
 from gputop.topology.cost.layout import StepPlan
 from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
 from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
-from gputop.topology.cost.ranked import Free, RankedLayout, layouts, ranked, sequences_of
+from gputop.topology.cost.ranked import Free, RankedLayout, fits_from, layouts, ranked, sequences_of
 from gputop.topology.cost.rooflines import rooflines
 from gputop.topology.cost.sentences import (
     LAUNCHES,
@@ -240,8 +240,21 @@ def _serving(case: _Case) -> tuple[CostServing, ...]:
 
 def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     balance = tensor_balance(found, min(case.wires.each, case.gpus))
+    few = "" if any(one.fits is not False for one in found) else _enough(case)
     launches = case.asked.eager and any(one.layout.tp > 1 for one in found)
-    return (*((balance,) if balance else ()), *NOT_MODELLED, *((LAUNCHES,) if launches else ()))
+    said = [few, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
+    return tuple(one for one in said if one)
+
+
+def _enough(case: _Case) -> str:
+    """How many nodes would do, where one does not."""
+    if case.rates.memory_bytes is None:
+        return ""
+    free = free_again(case.free)
+    nodes = fits_from(case.shape, case.wires.domain, free, case.plan, case.rates.memory_bytes)
+    if nodes is None:
+        return ""
+    return f"It fits from {plural(nodes * case.wires.domain, 'GPU')} like these on (--nodes)."
 
 
 def _answered(

@@ -42,6 +42,8 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Sequences of a micro-batch."""
     accumulation: int = 1
     """Micro-batches of a step, on each data-parallel rank."""
+    interleave: int = 1
+    """Groups of layers that each stage of a pipeline has (Megatron's virtual stages)."""
     zero: int = 1
     recompute: Recompute = Recompute.NONE
     states: States = MIXED

@@ -127,6 +127,20 @@ def ranked(
     return sorted(found, key=_order)
 
 
+def fits_from(
+    shape: ModelShape, each: int, free: Free, base: StepPlan, memory: int, most: int = 1024
+) -> int | None:
+    """The fewest nodes of one, two, four and so on over which something fits; None: not even so."""
+    nodes = 1
+    while nodes <= most:
+        for layout in layouts(shape, nodes * each, each, free):
+            for plan in plans(layout, nodes * each, free, base):
+                if memory_peak(shape, layout, plan).needed <= memory:
+                    return nodes
+        nodes *= 2
+    return None
+
+
 def _order(one: RankedLayout) -> tuple[int, float]:
     """What fits by speed; what does not by how much memory it lacks."""
     if one.fits is False:

@@ -115,7 +115,7 @@ def step_time(
     blocking = sum(one.exposed_s for one in inside) / plan.accumulation
     one_pass = forward.gpu + backward.gpu + blocking
     passes = plan.accumulation
-    bubble = (layout.pp - 1) * (one_pass - last)  # the other stages have no head
+    bubble = (layout.pp - 1) * (one_pass - last) / plan.interleave  # others have no head
     hops = _hops(shape, layout, plan, known["pp"])
     mine = parameters_of(shape, layout, first=False)
     reduced = _gradients(shape, layout, plan, known["dp"], (forward.gpu, backward.gpu), mine)

@@ -42,6 +42,7 @@ def test_nodes_without_room_say_what_is_too_large(capsys: Captured) -> None:
     out = capsys.readouterr().out
     assert "too large" in out
     assert "of which weights, gradients and optimizer are" in out
+    assert "It fits from 128 GPUs like these on" in out
 
 
 def test_a_given_layout_is_the_only_one(capsys: Captured) -> None:
