@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, NamedTuple
 
+import msgspec
+
 from gputop.answers.cost_asked import divided, free_again, seconds_of, shape_called, ways_of
 from gputop.answers.cost_page import page
 from gputop.answers.cost_records import (
@@ -210,7 +212,10 @@ def _rates(node: Node, dtype: str, style: KernelStyle) -> tuple[GpuRates, list[s
         assumed.append(f"{rates.name} has no {dtype}: products are in FP16")
     if len({(one.name, one.pci_id) for one in node.machine.gpus}) > 1:
         assumed.append(f"all GPUs are taken to be like the first one, {rates.name}")
-    return rates, assumed
+    host = costs_of(node).host(gpu.address)
+    known = None if host is None or host.here is None else host.here * 1e9
+    each = len(node.machine.gpus)
+    return msgspec.structs.replace(rates, host_bytes_per_s=known, sharing=each), assumed
 
 
 def _of_nodes(wires: NodeWires, nodes: int) -> list[str]:
@@ -228,8 +233,7 @@ def _of_nodes(wires: NodeWires, nodes: int) -> list[str]:
 def _serving(case: _Case) -> tuple[CostServing, ...]:
     wires, shape, prompt = case.wires, case.shape, case.free.sequence
     weights = STATES[case.asked.dtype].weights
-    host = costs_of(case.node).host(case.node.machine.gpus[0].address)
-    to_host = None if host is None else host.here
+    to_host = case.rates.host_bytes_per_s and case.rates.host_bytes_per_s / 1e9
     found = []
     for one in servings(shape, wires.each, prompt, weights, case.rates, wires.of):
         nics = None if wires.nics_gbs is None else NETWORK_SHARE * wires.nics_gbs

@@ -43,6 +43,10 @@ class GpuRates(msgspec.Struct, frozen=True, kw_only=True):
     basis: FigureBasis
     source: str
     attention: tuple[float, float] = ATTENTION_ELSEWHERE
+    host_bytes_per_s: float | None = None
+    """To the memory of the host, one way; None where it is not known."""
+    sharing: int = 1
+    """GPUs whose optimizers one host runs where states lie there."""
 
     @property
     def ridge(self) -> float | None:

@@ -25,6 +25,9 @@ SPREAD = 0.1
 COPIED_BYTES = 12
 """For each parameter that FSDP gathers: copied out of the gathered buffer forward and backward, and
 gradients into the buffer that is scattered, each read and written in 16 bits."""
+HOST_ADAM_S = 0.25e-9
+"""Of a host for each parameter that it updates (CPU-Adam of ZeRO-Offload, arXiv 2101.06840: 2.57 s
+for ten billion)."""
 SHARDED_S = 1e-3
 """Of the host for each layer that FSDP gathers and scatters in a step."""
 
@@ -122,11 +125,15 @@ def step_time(
     ways = layout.dp * layout.cp if plan.zero >= 1 else 1
     of_experts = experts_of(shape, layout)
     updated = (mine - of_experts) / ways + of_experts / max(1, ways / layout.ep)
-    updating = optimizer_seconds(updated, plan, rates) or 0.0
+    moved = _off_loaded(updated, plan, rates)
+    if isinstance(moved, str):
+        return moved
+    updating = 0.0 if moved else optimizer_seconds(updated, plan, rates) or 0.0
+    reduced += moved
     exposed = tuple(one for one in (*inside, *hops, *reduced) if one.seconds)
     gpu = passes * one_pass + bubble + updating + sum(one.exposed_s for one in (*hops, *reduced))
     host = passes * (forward.host + backward.host) + _more_host(shape, layout, plan)
-    slowed = SLOWED * sum(one.seconds - one.exposed_s for one in reduced)
+    slowed = SLOWED * sum(one.seconds - one.exposed_s for one in reduced)  # not by the host
     slowed += _copies(layout, plan, rates, mine)
     step = max(gpu + slowed, host)
     least, most = _range(exposed, known.values())
@@ -145,13 +152,37 @@ def step_time(
     )
 
 
+def _off_loaded(parameters: float, plan: StepPlan, rates: GpuRates) -> list[Exposed] | str:
+    """What it takes to update these parameters of each GPU in the memory of the host.
+
+    Gradients go there and weights come back, each 16 bits wide; nothing is taken to overlap.
+    """
+    if not plan.offload:
+        return []
+    if not rates.host_bytes_per_s:
+        return "the rate of the link to the host is not known, which off-load is bound by"
+    copies = 4.0 * parameters / rates.host_bytes_per_s
+    adam = HOST_ADAM_S * parameters * rates.sharing
+    sent = 2.0 * parameters
+    return [
+        Exposed(
+            what="host: gradients and weights", wire="the host link", seconds=copies,
+            exposed_s=copies, bytes_sent=sent,
+        ),
+        Exposed(
+            what="host: AdamW", wire="the CPUs", seconds=adam, exposed_s=adam,
+            bytes_sent=0.0,
+        ),
+    ]  # fmt: skip
+
+
 def _range(exposed: Iterable[Exposed], wires: Iterable[GroupWire]) -> tuple[float, float]:
     """Seconds of what is exposed, at the highest and at the lowest bandwidth of each wire."""
     of_name: dict[str, tuple[float, float]] = {}
     for wire in wires:
         low, high = of_name.get(wire.name, (1.0, 1.0))
         of_name[wire.name] = min(low, wire.least), max(high, wire.most)
-    parts = [(one.exposed_s, *of_name[one.wire]) for one in exposed]
+    parts = [(one.exposed_s, *of_name.get(one.wire, (1.0, 1.0))) for one in exposed]
     return (
         sum(seconds / high for seconds, _, high in parts),
         sum(seconds / low for seconds, low, _ in parts),

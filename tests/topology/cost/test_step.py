@@ -136,6 +136,22 @@ def test_what_fits_stands_before_what_does_not() -> None:
     assert speeds == sorted(speeds, reverse=True)
 
 
+def test_off_load_saves_memory_and_costs_the_link_to_the_host() -> None:
+    plan = msgspec.structs.replace(PLAN, offload=True)
+    shape = model("Llama 3 8B")
+    said = step_time(shape, Layout(dp=8), plan, RATES, wires(300))
+    assert said == "the rate of the link to the host is not known, which off-load is bound by"
+    rates = msgspec.structs.replace(RATES, host_bytes_per_s=50e9, sharing=8)
+    found = step_time(shape, Layout(dp=8), plan, rates, wires(300))
+    assert isinstance(found, StepTime)
+    host = {one.what: one.seconds for one in found.exposed if one.what.startswith("host")}
+    eighth = shape.parameters / 8
+    assert host["host: gradients and weights"] == pytest.approx(4 * eighth / 50e9, rel=0.01)
+    assert host["host: AdamW"] == pytest.approx(0.25e-9 * shape.parameters, rel=0.01)
+    saved = [memory_peak(shape, Layout(dp=8), one).states for one in (PLAN, plan)]
+    assert saved[0] - saved[1] == pytest.approx(12 * eighth, rel=0.01)
+
+
 def test_unknown_rates_are_said_and_not_guessed() -> None:
     unknown = msgspec.structs.replace(RATES, flops=None)
     said = step_time(model("GPT-2"), Layout(), PLAN, unknown, wires(300))
