@@ -81,11 +81,25 @@ class _TopoMatrix(msgspec.Struct):
     cells: tuple[tuple[str, ...], ...]
 
 
+class _TopoDrive(msgspec.Struct):
+    name: str
+    address: str | None
+    model: str | None
+    size_bytes: int | None
+    numa_node: int | None
+    link: str
+    payload_gbs: float | None
+    filesystems: tuple[str, ...] | None
+    arrays: tuple[str, ...] | None
+    cells: dict[str, str]
+
+
 class _Topo(_Printed, tag="gputop.topo/1"):
     """How the devices of a node are connected; printed by `gputop topo --json`."""
 
     nodes: tuple[_TopoNode, ...]
     edges: tuple[_TopoEdge, ...]
+    drives: tuple[_TopoDrive, ...]
     islands: tuple[tuple[str, ...], ...]
     matrix: _TopoMatrix
 

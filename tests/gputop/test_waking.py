@@ -47,7 +47,9 @@ def test_what_topo_does_not_read_changes_none_of_its_forms(name: str) -> None:
 
 
 def test_topo_reads_what_says_how_devices_are_connected() -> None:
-    assert {"nvml", "amdsmi", "kfd", "pci", "host", "network", "environment"} == set(WIRING)
+    assert {"nvml", "amdsmi", "kfd", "pci", "host", "network", "storage", "environment"} == set(
+        WIRING
+    )
     asked = read_snapshot((), None, wiring=True)
     assert {state.source for state in asked.states} == set(WIRING)
     assert {state.source for state in read_snapshot((), None).states} == set(NAMES)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from ..hardware.vendors import AMD, vendors_of
 from ..model.characters import json_text
 from ..model.machine import Machine
 from ..node import Node
+from ..wiring.drives import DriveTable, drive_table
 from ..wiring.graph import wires_of
 from ..wiring.wires import Wire
 from .written import Written
@@ -42,6 +45,7 @@ def document(node: Node) -> dict[str, Any]:
             for a, b, wire in wires_of(node.graph)
             if {a, b} <= known
         ],
+        "drives": _drives(drive_table(snapshot.machine)),
         "islands": [list(island) for island in node.islands],
         "matrix": {
             "alphabet": _alphabet(snapshot.machine),
@@ -60,6 +64,16 @@ def document(node: Node) -> dict[str, Any]:
             "cells": [[cell.code for cell in row.cells] for row in rows],
         },
     }
+
+
+def _drives(table: DriveTable) -> list[dict[str, Any]]:
+    """Each drive with its codes of PCIe distance by the address of a GPU."""
+    found = []
+    for row in table.rows:
+        fields = msgspec.structs.asdict(row)
+        cells = fields.pop("cells")
+        found.append(fields | {"cells": dict(zip(table.gpus, cells, strict=False))})
+    return found
 
 
 def _alphabet(machine: Machine) -> str:

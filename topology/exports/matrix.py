@@ -12,14 +12,17 @@ from collections.abc import Callable, Sequence
 from ..hardware.vendors import AMD, only, vendor_of
 from ..model.characters import printable
 from ..model.machine import Gpu, GpuPair, Machine
+from ..model.units import figure, size
 from ..node import Node
 from ..wiring.codes import has_a_row
+from ..wiring.drives import DriveRow, DriveTable, drive_table
 from ..wiring.gpu_names import numbered, row_labels
 from ..wiring.graph import gpu_numa
 from ..wiring.relations import format_matrix
 from .written import Written
 
 LETTERS = "GPUs and NICs, in codes of PCIe distance (RCCL's differ):"
+DRIVES = "NVMe drives and GPUs, in codes of PCIe distance:"
 WIDTH = 90
 NOT_TOLD = "N/A"
 """What rocm-smi prints for a weight that the library does not give."""
@@ -41,11 +44,39 @@ _Cell = Callable[[Gpu, Gpu, GpuPair | None], str]
 def write(node: Node) -> Written:
     """Write what the vendor's tool prints; rocm-smi knows no NICs, which follow in letters."""
     machine = node.snapshot.machine
-    letters = format_matrix(node.matrix)
+    letters, disks = format_matrix(node.matrix), format_drives(drive_table(machine))
     if not has_tables(machine):
-        return Written(letters)
+        return Written(letters + disks)
     tables = format_showtopo(machine)
-    return Written(f"{tables}\n{LETTERS}\n\n{letters}" if node.matrix.nics else tables)
+    shown = f"{tables}\n{LETTERS}\n\n{letters}" if node.matrix.nics else tables
+    return Written(shown + disks)
+
+
+def format_drives(table: DriveTable) -> str:
+    """A table of drives below that of GPUs, which knows none; "" without a drive."""
+    if not table.rows:
+        return ""
+    lines = ["", DRIVES, "", "\t".join(("", *table.labels, "NUMA node"))]
+    for row in table.rows:
+        cells = row.cells or (NOT_TOLD,) * len(table.labels)
+        numa = NOT_TOLD if row.numa_node is None else str(row.numa_node)
+        lines.append("\t".join(map(printable, (row.name, *cells, numa))))
+    lines += ["", "Drive Legend:", "", *(printable(f"  {_drive(row)}") for row in table.rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _drive(row: DriveRow) -> str:
+    rate = "" if row.payload_gbs is None else f"{figure(row.payload_gbs)} GB/s"
+    known = (
+        row.model or "",
+        "" if row.size_bytes is None else size(row.size_bytes),
+        row.link,
+        rate,
+        "on a network" if row.address is None else "",
+        *(row.filesystems or ()),
+        *(f"in {name}" for name in row.arrays or ()),
+    )
+    return f"{row.name}: {', '.join(filter(None, known)) or 'nothing more is known'}"
 
 
 def has_tables(machine: Machine) -> bool:

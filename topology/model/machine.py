@@ -9,7 +9,7 @@ from functools import cached_property
 from .element import Element
 from .record import Record, by_address
 from .severity import OpenWord
-from .surroundings import Host, Interface, RdmaDevice, Software
+from .surroundings import DirectStorage, Drive, Host, Interface, RdmaDevice, Software
 
 _NO_FABRIC, _JOINED = "not supported", "completed"
 _REDIRECTS = ("ReqRedir", "CmpltRedir")
@@ -410,6 +410,8 @@ class Machine(Record, frozen=True, kw_only=True, dict=True):
     relations: tuple[ReportedRelation, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
+    drives: tuple[Drive, ...] = ()
+    direct_storage: DirectStorage | None = None
     software: Software | None = None
     nccl_topology: Element | None = None
     """The topology XML that this was read from, unchanged; None when none was read."""

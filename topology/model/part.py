@@ -12,7 +12,7 @@ from .machine import Gpu, GpuPair, Machine, PciDevice, ReportedRelation, Unnamed
 from .merge import merge_values
 from .readings import GpuReading, HostReading, PciReading, ProcessReading
 from .snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
-from .surroundings import Host, Interface, RdmaDevice, Software
+from .surroundings import DirectStorage, Drive, Host, Interface, RdmaDevice, Software
 
 Raw = Any
 """A plain JSON-able answer: dicts, lists, strings, numbers, None."""
@@ -33,6 +33,8 @@ class PartialNode(msgspec.Struct, frozen=True, kw_only=True):
     relations: tuple[ReportedRelation, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
+    drives: tuple[Drive, ...] = ()
+    direct_storage: DirectStorage | None = None
     software: Software | None = None
     nccl_topology: Element | None = None
     gpu_readings: tuple[GpuReading, ...] = ()

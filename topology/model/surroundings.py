@@ -246,6 +246,45 @@ class RdmaDevice(Record, frozen=True, kw_only=True):
     ports: tuple[RdmaPort, ...] = ()
 
 
+class Drive(Record, frozen=True, kw_only=True):
+    """One NVMe controller of the kernel."""
+
+    identity = ("name",)
+
+    name: str
+    """"nvme0"."""
+    address: str | None = None
+    """PCI address; None for a drive behind a network."""
+    transport: str | None = None
+    """The kernel's word: "pcie", "rdma", "tcp", "fc", "loop"."""
+    model: str | None = None
+    size_bytes: int | None = None
+    """All its namespaces together."""
+    numa_node: int | None = None
+    filesystems: tuple[str, ...] | None = None
+    """Types of the file systems on it that this process sees, with the journal's mode of ext4
+    where it is named: "xfs", "ext4", "ext4 data=journal"."""
+    arrays: tuple[str, ...] | None = None
+    """Software arrays and volumes that it is a part of: "md0", "dm-1"."""
+
+
+class DirectStorage(Record, frozen=True, kw_only=True):
+    """What GPUDirect Storage (cuFile) needs beside the kernel module nvidia_fs."""
+
+    identity = ()
+
+    library: str | None = None
+    """File name of the library that was found, "libcufile.so.0"."""
+    compat_allowed: bool | None = None
+    """Whether /etc/cufile.json lets reads go through host memory (allow_compat_mode)."""
+    compat_forced: bool | None = None
+    """Whether it sends all of them there (force_compat_mode)."""
+    p2pdma: bool | None = None
+    """Whether it asks for the kernel's own P2PDMA (use_pci_p2pdma)."""
+    multipath: bool | None = None
+    """Whether the kernel's NVMe driver does multipathing, which excludes P2PDMA."""
+
+
 class Software(Record, frozen=True, kw_only=True):
     """Versions of the software that runs the GPUs."""
 

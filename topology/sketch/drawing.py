@@ -29,6 +29,7 @@ class BoxKind(Word):
     GPU = "gpu"
     PACKAGE = "package"
     NIC = "nic"
+    DRIVE = "nvme"
     PLANE = "plane"
     MESH = "mesh"
 

@@ -31,11 +31,13 @@ from .packages import (
     plain_names,
     side_by_side,
 )
-from .tree import GPU, HOSTS, Item, forest
+from .tree import DRIVE, GPU, HOSTS, Item, forest
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))
 """Rows of a wire to a device and texts in a GPU, roomiest first."""
 _COMPACT_ROWS = ((2, 1), (1, 1))
+_ROOMY = (BoxKind.GPU, BoxKind.PACKAGE)
+_LINKS = (WireKind.NVLINK, WireKind.XGMI, WireKind.C2C)
 _UPPER_ROWS = 2
 """Most rows of a wire between boxes that are no devices."""
 
@@ -57,10 +59,27 @@ def fitting(graph: nx.Graph[str], width: int, height: int) -> Drawing:
 def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Drawing:
     """Draw a graph for a screen of this size; the drawing is larger when it cannot be smaller.
 
-    `compact`: one line a box, no frames.
+    `compact`: one line a box, no frames. Drives are left out where they would cost room that
+    something else needs.
     """
+    bare = _laid_out(graph, width, height, compact=compact, drives=False)
+    if not any(data.get("kind") == DRIVE for _, data in graph.nodes(data=True)):
+        return bare
+    more = _laid_out(graph, width, height, compact=compact, drives=True)
+    fits = more.width <= max(width, bare.width) and more.height <= max(height, bare.height)
+    links = [{line.ends for line in one.lines if line.kind in _LINKS} for one in (bare, more)]
+    sizes = [
+        {(box.id, box.width, box.height) for box in one.boxes if box.kind in _ROOMY}
+        for one in (bare, more)
+    ]
+    return more if fits and links[0] <= links[1] and sizes[0] == sizes[1] else bare
+
+
+def _laid_out(
+    graph: nx.Graph[str], width: int, height: int, *, compact: bool, drives: bool
+) -> Drawing:
     whole = merged(graph)
-    items = forest(whole.graph)
+    items = forest(whole.graph, drives=drives)
     block, metrics = arrange(items, width, framed=not compact)
     leaves = [leaf.id for item in items for leaf in item.walk() if leaf.kind == GPU]
     has_gpu = any(not leaf.startswith(PREFIX) for leaf in leaves)
@@ -354,7 +373,7 @@ class _Layout:
                 headed = item.id in self.headed and where not in first
                 lines = (first, text.fit((where,) if headed else text.gpu_model(record), room))
         else:
-            names = text.nic_names(label)
+            names = text.nic_names(label)  # a drive is on a line, never here
             first = text.fit_tail(names[0], room)
             lines = (first, text.fit(text.nic_rate(record), room))
             if m.gpu_lines > 2 and names[1:]:
@@ -378,8 +397,13 @@ class _Layout:
         end = block.x + block.width
         # A name may reach over the gap to the line of the next column; behind the last is none.
         room, wide = end - x, end - x + m.port * (end < self.block.x + self.block.width)
-        name = text.fit_tail(text.nic_names(str(data.get("label") or nic.id))[0], wide)
-        self.boxes.append(Box(nic.id, nic.members, BoxKind.NIC, x, y, len(name), 1, (name,)))
+        kind = BoxKind(nic.kind)
+        if kind is BoxKind.DRIVE:
+            labels_of = [str(self.graph.nodes[one].get("label")) for one in nic.members]
+            name = text.fit(text.drive_names(labels_of), wide)
+        else:
+            name = text.fit_tail(text.nic_names(str(data.get("label") or nic.id))[0], wide)
+        self.boxes.append(Box(nic.id, nic.members, kind, x, y, len(name), 1, (name,)))
         if above is None:
             return
         ways = [row for way in text.pcie_labels(nic.wire) if len(way) == 1 for row in way]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from .tree import GPU, HOSTS, NIC, SOCKET, Item
+from .tree import DRIVE, GPU, HOSTS, NIC, SOCKET, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Block:
     """The box; None for the whole drawing, and for a column of NICs."""
     blocks: list[Block] = field(default_factory=list)
     rail: list[Item] = field(default_factory=list)
-    """NICs that sit on the line from above."""
+    """NICs and drives that sit on the line from above."""
     width: int = 0
     x: int = 0
 
@@ -136,6 +136,7 @@ def _blocks(items: list[Item], metrics: Metrics) -> Block:
 
 def _children(items: list[Item], metrics: Metrics) -> list[Block]:
     nics = [item for item in items if item.kind == NIC]
+    drives = [item for item in items if item.kind == DRIVE]
     gpus = [item for item in items if item.kind == GPU]
     railed = not metrics.beside or len(nics) > 2 * max(1, len(gpus))
     blocks = []
@@ -145,19 +146,22 @@ def _children(items: list[Item], metrics: Metrics) -> list[Block]:
         elif item.kind == NIC:
             if not railed:
                 blocks.append(Block(item, width=metrics.nic_width))
-        else:
+        elif item.kind != DRIVE:
             block = Block(item, _children(item.children, metrics))
             block.width = max(_own_width(item, metrics), _sum(block, metrics))
             blocks.append(block)
-    if railed and nics:
+    on_lines = nics if railed else []
+    if on_lines or drives:
         columns = [block for block in blocks if block.item in gpus]
         # Where the parent has no GPU of its own, its NICs sit on the lines to what is below it.
         columns = columns or blocks
         if not columns:
             columns = [Block(None, width=metrics.nic_width + metrics.port + 2)]
             blocks = columns
-        for i, nic in enumerate(nics):
+        for i, nic in enumerate(on_lines):
             columns[i * len(columns) // len(nics)].rail.append(nic)
+        for drive in drives:
+            columns[0].rail.append(drive)
     return blocks
 
 

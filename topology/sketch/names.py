@@ -148,6 +148,12 @@ def nic_names(label: str) -> tuple[str, ...]:
     return tuple(label.split()) or ("NIC",)
 
 
+def drive_names(labels: Sequence[str]) -> tuple[str, ...]:
+    """Names of drives in one phrase, then their number."""
+    many = f"{len(labels)} NVMe" if len(labels) > 1 else "NVMe"
+    return (units.ranged(labels), many, "NVMe")
+
+
 def nic_rate(record: object) -> tuple[str, ...]:
     """The rate of a NIC's ports in Gbit/s, "400 Gb/s" or "400G"; empty when it is not known."""
     rates = [port.rate_gbit for port in getattr(record, "ports", ()) if port.rate_gbit is not None]

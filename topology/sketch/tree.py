@@ -1,13 +1,14 @@
 """The part of the graph below the sockets, as a tree of the devices that get a box.
 
-Kept are GPUs, NICs and what lies between them and the sockets. A bridge with one child gets no box:
-it becomes part of the line to that child, or of the switch below it.
+Kept are GPUs, NICs, where there is room NVMe drives, and what lies between them and the sockets. A
+bridge with one child gets no box: it becomes part of the line to that child, or of the switch below
+it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,10 +28,11 @@ class ItemKind(OpenWord):
     ROOT = "root complex"
     GPU = "gpu"
     NIC = "nic"
+    DRIVE = "nvme"
 
 
-SOCKET, NUMA, ROOT, GPU, NIC = ItemKind
-LEAVES = (GPU, NIC)
+SOCKET, NUMA, ROOT, GPU, NIC, DRIVE = ItemKind
+LEAVES = (GPU, NIC, DRIVE)
 HOSTS = (SOCKET, NUMA)
 WHOLE = (*HOSTS, *LEAVES)
 """What has a box of its own whatever hangs below it."""
@@ -54,7 +56,7 @@ class Item:
 
     @property
     def is_leaf(self) -> bool:
-        """A GPU or a NIC."""
+        """A GPU, a NIC or a drive."""
         return self.kind in LEAVES
 
     def walk(self) -> Iterator[Item]:
@@ -64,9 +66,9 @@ class Item:
             yield from child.walk()
 
 
-def forest(graph: nx.Graph[str]) -> list[Item]:
+def forest(graph: nx.Graph[str], *, drives: bool = False) -> list[Item]:
     """Trees of items: sockets by number, then what belongs to no socket."""
-    parents = _parents(graph)
+    parents = _parents(graph, (*_PCI_ORDER, DRIVE) if drives else _PCI_ORDER)
     below: dict[str, list[str]] = {}
     for node, parent in parents.items():
         if parent is not None:
@@ -86,10 +88,10 @@ def _hangs(graph: nx.Graph[str], a: str, b: str) -> bool:
     return getattr(graph.edges[a, b].get("wire"), "kind", "pcie") in ("pcie", "socket", "net")
 
 
-def _parents(graph: nx.Graph[str]) -> dict[str, str | None]:
+def _parents(graph: nx.Graph[str], order: Sequence[str]) -> dict[str, str | None]:
     """Node -> the node above it, None for a root; only nodes that can be part of the tree."""
     kinds = {node: str(data.get("kind", "")) for node, data in graph.nodes(data=True)}
-    wanted = [n for n, k in kinds.items() if k in _RANKS or k in _PCI_ORDER]
+    wanted = [n for n, k in kinds.items() if k in _RANKS or k in order]
     rank = {node: _rank(graph, node) for node in wanted}
     parents: dict[str, str | None] = {}
     for node in wanted:
@@ -98,7 +100,7 @@ def _parents(graph: nx.Graph[str]) -> dict[str, str | None]:
             parents[node] = max(above, key=lambda m: rank[m], default=None)
     for level in (2, 1, 0):
         _spread(graph, rank, parents, sorted(n for n in wanted if rank[n] == level))
-    for kind in _PCI_ORDER:
+    for kind in order:
         for node in sorted(n for n in wanted if kinds[n] == kind and n not in parents):
             if node not in parents:
                 parents[node] = None
@@ -142,7 +144,7 @@ def _lengthen(child: Item, above: Item) -> Item:
 
 
 def _collapse(graph: nx.Graph[str], item: Item, *, top: bool = False) -> Item:
-    children = [_collapse(graph, child) for child in item.children]
+    children = _one_of_drives([_collapse(graph, child) for child in item.children])
     if item.kind == SOCKET and len(children) == 1 and children[0].kind == NUMA:
         numa = children[0]
         return replace(item, members=(item.id, *numa.members), children=numa.children)
@@ -166,6 +168,18 @@ def _one_box_for_empty(children: list[Item]) -> list[Item]:
     return [*(child for child in children if child not in empty), shared]
 
 
+def _one_of_drives(children: list[Item]) -> list[Item]:
+    """The children with all drives among them as one item."""
+    drives = [item for item in children if item.kind == DRIVE]
+    if len(drives) < 2:
+        return children
+    members = tuple(member for item in drives for member in item.members)
+    edges = frozenset(edge for item in drives for edge in item.edges)
+    wire = narrowest(item.wire for item in drives)
+    shared = replace(drives[0], members=members, edges=edges, wire=wire)
+    return [*(item for item in children if item.kind != DRIVE), shared]
+
+
 def _number(node: str) -> int:
     tail = node.rpartition(":")[2]
     return int(tail) if tail.isdigit() else 0
@@ -179,7 +193,7 @@ def _order(item: Item) -> tuple[int, int, str]:
         addresses = [leaf.id for leaf in item.walk() if leaf.kind == kind]
         if addresses:
             return (place, 0, min(addresses))
-    return (3, _number(item.id), item.id)
+    return (1 + len(LEAVES), _number(item.id), item.id)
 
 
 def narrowest(wires: Iterable[Any]) -> Any:

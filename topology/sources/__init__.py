@@ -18,6 +18,7 @@ MODULES = (
     "pci.pci",
     "linux.host",
     "pci.network",
+    "pci.storage",
     "linux.processes",
     "linux.software",
     "linux.environment",

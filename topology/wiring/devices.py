@@ -166,8 +166,9 @@ class DeviceIndex:
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """The names of GPUs, RDMA devices and network interfaces by address."""
-        known = {address: interface.name for address, interface in self._interfaces.items()}
+        """The names of GPUs, drives, RDMA devices and network interfaces by address."""
+        known = {drive.address: drive.name for drive in self.machine.drives if drive.address}
+        known |= {address: interface.name for address, interface in self._interfaces.items()}
         known |= {address: device.name for address, device in self._rdma.items()}
         return known | {address: gpu_label(gpu) for address, gpu in self.gpus.items()}
 

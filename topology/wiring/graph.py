@@ -84,6 +84,7 @@ class _Builder:
         index = devices_of(machine)
         self.devices, self.gpus = index.functions, index.gpus
         self.numa_of_root = index.numa_of_root
+        self.drives = {drive.address or "": drive.name for drive in machine.drives}
         self.rdma: dict[str, list[RdmaDevice]] = {}
         self.interfaces: dict[str, list[Interface]] = {}
         for adapter in machine.rdma:
@@ -183,6 +184,8 @@ class _Builder:
             names = [adapter.name for adapter in adapters]
             names += [interface.name for interface in self.interfaces.get(device.address, [])]
             label = " ".join(names) or label
+        elif device.kind == PciKind.NVME:
+            label = self.drives.get(device.address, label)
         elif device.kind == PciKind.NVSWITCH:
             switches = [d.address for d in self.machine.pci if d.kind == PciKind.NVSWITCH]
             label = f"NVSwitch{switches.index(device.address)}"

@@ -179,7 +179,11 @@ class Canvas:
             style += "-chip"
             for y in range(box.y, box.base):
                 self.write(box.x, y, " " * box.width, style)
-            inset = 1 if box.kind not in (BoxKind.GPU, BoxKind.NIC) and box.width > 3 else 0
+            inset = (
+                1
+                if box.kind not in (BoxKind.GPU, BoxKind.NIC, BoxKind.DRIVE) and box.width > 3
+                else 0
+            )
         for i, line in enumerate(box.lines):
             name = style if i == 0 or style == "cursor" else "label"
             row = box.y + (1 if box.framed else 0) + i

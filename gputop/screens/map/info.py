@@ -42,7 +42,8 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     package = wiring_xgmi.package_of(graph, box.id)
     if package is not None and box.kind is BoxKind.PACKAGE:
         return _package(graph, package)
-    if box.kind not in (BoxKind.GPU, BoxKind.NIC):
+    drive = box.kind is BoxKind.DRIVE and len(box.members) == 1
+    if box.kind not in (BoxKind.GPU, BoxKind.NIC) and not drive:
         return (("  ", ""), (box.lines[0] if box.lines else "", "strong")), _facts(
             _rest(graph, box)
         )
@@ -67,10 +68,23 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
         head += [DOT, (_package_of_gpu(graph, package, box.id), "")]
     if box.kind is BoxKind.GPU:
         return tuple(head), _facts(_gpu(report, box.id))
+    if drive:
+        return tuple(head), _facts([_pcie(graph, box.id), *_drive(report, box.id)])
     rate = nic_rate(record)[0]
     ports = getattr(record, "ports", ())
     states = ", ".join(dict.fromkeys(clean(port.state) for port in ports if port.state))
     return tuple(head), _facts([_pcie(graph, box.id), ("port", rate, ""), ("", states, "")])
+
+
+def _drive(report: Report, address: str) -> list[tuple[str, str, str]]:
+    """What the kernel says of a drive."""
+    drives = (one for one in report.snapshot.machine.drives if one.address == address)
+    known = next(drives, None)
+    if known is None:
+        return []
+    on_it = ", ".join(map(clean, known.filesystems or ()))
+    size = "" if known.size_bytes is None else units.size(known.size_bytes)
+    return [("", clean(known.model or ""), ""), ("", size, ""), ("file systems", on_it, "")]
 
 
 def _package_of_gpu(graph: nx.Graph[str], package: Package, node: str) -> str:

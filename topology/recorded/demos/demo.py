@@ -37,12 +37,13 @@ def unconfirmed(name: str) -> str:
 def raw(name: str, tick: int) -> dict[str, Any]:
     """A demo's raw answers by source id, shaped as the readers of the sources give them."""
     shape, functions = _laid_out(name)
-    from . import host, network, pci, processes  # the first picture does not need them
+    from . import host, network, pci, processes, storage  # the first picture does not need them
 
     answers = {
         "pci": pci.answer(shape, functions),
         "host": host.answer(shape),
         "network": network.network(shape, functions),
+        "storage": storage.answer(functions),
         "software": network.software(shape),
         "processes": processes.answer(shape, _gpus(functions)),
     }

@@ -15,7 +15,7 @@ from ...sources.files.tree import Tree
 from ...sources.files.unpacking import BZIP2, XZ, ArchiveError, beginning
 from ...sources.kfd import amdgpu_readings, kfd
 from ...sources.linux import host, software
-from ...sources.pci import network, pci
+from ...sources.pci import network, pci, storage
 
 _MEMBER = re.compile(
     rb"(?:[^\0]{0,80}/)?(?:sys/(?:bus|class|devices|kernel|module)|proc/(?:cpuinfo|driver|self|sys))\b"
@@ -76,6 +76,7 @@ def part_from_tree(tree: Tree) -> PartialNode:
     moving = amdgpu_readings.SOURCE.parse(amdgpu_readings.read(tree))
     machine = host.SOURCE.parse(host.read(tree))
     links = network.SOURCE.parse(network.read(tree))
+    disks = storage.SOURCE.parse(storage.read(tree))
     versions = software.SOURCE.parse(software.read(tree))
     known = machine.host is not None and (machine.host.numa or machine.host.memory_bytes)
     if not (devices.pci or links.interfaces or links.rdma or known or amd.gpus):
@@ -85,13 +86,15 @@ def part_from_tree(tree: Tree) -> PartialNode:
         gpus=amd.gpus,
         pairs=amd.pairs,
         gpu_readings=moving.gpu_readings,
-        problems=(*devices.problems, *amd.problems, *links.problems),
+        problems=(*devices.problems, *amd.problems, *links.problems, *disks.problems),
         assumptions=links.assumptions,
         origin=amd.origin,
         host=machine.host,
         host_reading=machine.host_reading,
         interfaces=links.interfaces,
         rdma=links.rdma,
+        drives=disks.drives,
+        direct_storage=disks.direct_storage,
         software=versions.software,
     )
 

@@ -288,3 +288,19 @@ async def test_a_marked_device_has_no_line_under_blanks(demo: str) -> None:
         lined = [text for text, ink in spans if "underline" in ink]
         assert lined
         assert all(text == text.strip() for text in lined)
+
+
+async def test_a_drive_hangs_below_its_switch_and_is_told_with_its_model_and_size() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        report = demo_report("hgx-h100-8")
+        diagram = await show(pilot, report)
+        drive = next(one.address for one in report.snapshot.machine.drives if one.name == "nvme3")
+        box = next(box for box in diagram.drawing.boxes if box.id == drive)
+        assert box.lines == ("nvme3",)
+        while diagram.box is None or diagram.box.id != drive:
+            await press(pilot, "tab")
+        told = text(pilot, "#chosen")
+        assert drive in told
+        assert "PCIe gen4 x4" in told
+        assert "SAMSUNG MZWLR3T8HBLS-00007" in told
+        assert "3.5 TiB" in told
