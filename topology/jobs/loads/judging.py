@@ -29,6 +29,8 @@ LEAST_LINK_GBS = 0.2
 LEAST_PCIE_GBS = 1.0
 WAITING_SM = 0.12
 """Multiprocessors that a waiting collective takes, in the middle of what was seen."""
+WAITING_PCIE_SM = 0.03
+"""The same where data goes through the host: NCCL takes 4 channels then, on 132 of them, not 24."""
 COMPUTING_SM = 0.93
 """What large matrix products take."""
 LAUNCH_COMPUTING, LAUNCH_BUSY, LAUNCH_GBS = 0.15, 0.75, 5.0
@@ -137,6 +139,9 @@ def judge(ranks: Sequence[WatchedRank], loads: JobLoads, *, together: bool) -> J
     if len(ranks) < 2 or any(len(slices) < LEAST_SLICES for slices in own.values()):
         return JudgedLoads(sleeps=loads.sleeps)
     found = tuple(_load(one, own[one.rank]) for one in ranks)
+    over_pcie = _over_pcie(ranks, found)
+    if over_pcie:
+        found = tuple(_load(one, own[one.rank], WAITING_PCIE_SM) for one in ranks)
     launching = _launching(ranks, found)
     late = None if launching else _late(ranks, own)
     if late is not None and not together:
@@ -146,7 +151,7 @@ def judge(ranks: Sequence[WatchedRank], loads: JobLoads, *, together: bool) -> J
         late=late,
         launching=launching,
         stuck=all(map(_waits, (each for slices in own.values() for each in slices))),
-        over_pcie=_over_pcie(ranks, found),
+        over_pcie=over_pcie,
         sleeps=loads.sleeps,
     )
 
@@ -172,20 +177,23 @@ def _waits(gpu_slice: GpuSlice) -> bool:
     )
 
 
-def computing(gpu_slice: GpuSlice) -> float:
-    """Share of the time in which a GPU computes, estimated from its multiprocessors."""
-    share = (gpu_slice.sm - gpu_slice.busy * WAITING_SM) / (COMPUTING_SM - WAITING_SM)
+def computing(gpu_slice: GpuSlice, waiting: float = WAITING_SM) -> float:
+    """Share of the time in which a GPU computes, estimated from its multiprocessors.
+
+    `waiting`: the share of them that a collective takes.
+    """
+    share = (gpu_slice.sm - gpu_slice.busy * waiting) / (COMPUTING_SM - waiting)
     return min(max(share, 0.0), gpu_slice.busy)
 
 
-def _load(one: WatchedRank, slices: Sequence[GpuSlice]) -> RankLoad:
+def _load(one: WatchedRank, slices: Sequence[GpuSlice], waiting: float = WAITING_SM) -> RankLoad:
     links = [each.nvlink_gbs for each in slices if each.nvlink_gbs is not None]
     pcie = [each.pcie_gbs for each in slices if each.pcie_gbs is not None]
     return RankLoad(
         rank=one.rank,
         pid=one.pid,
         busy=fmean(each.busy for each in slices),
-        computing=fmean(map(computing, slices)),
+        computing=fmean(computing(each, waiting) for each in slices),
         nvlink_gbs=fmean(links) if links else None,
         pcie_gbs=fmean(pcie) if pcie else None,
     )
