@@ -26,7 +26,7 @@ from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare
 from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
-from .held_back import held_back, price_of
+from .held_back import held_back, most_channels, price_of
 from .inspector.comparing import Inspected
 from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
@@ -240,7 +240,8 @@ def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLo
             )
         )
     pids = frozenset(one.pid for one in watched)
-    return judge(watched, evidence.loads, together=evidence.together(pids))
+    together = evidence.together(pids)
+    return judge(watched, evidence.loads, together=together, channels=most_channels(job))
 
 
 def _recorded_groups(

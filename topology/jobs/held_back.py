@@ -27,6 +27,7 @@ LEAST_IN_LIBRARY = 0.3
 LARGE_BYTES = 64 << 20
 MOST_TRIED = 32
 LIBRARY = ("NCCL_", "RCCL_")
+CHANNEL_LIMITS = ("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS")
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +140,14 @@ def predicted(snapshot: NodeSnapshot, variables: Mapping[str, str], job: Job) ->
         return predict_with_flags(snapshot, settings, library=job.library, gpus=job.gpus)
     except (NoGpusError, UnknownVersionError):
         return None
+
+
+def most_channels(job: Job) -> int | None:
+    """As many channels as its variables leave to NCCL; None where they leave it the choice."""
+    values = shared_variables(job)
+    given = (values.get(name, "") for name in CHANNEL_LIMITS)
+    told = [int(value) for value in given if value.isascii() and value.isdigit() and int(value)]
+    return min(told, default=None)
 
 
 def shared_variables(job: Job) -> Mapping[str, str]:

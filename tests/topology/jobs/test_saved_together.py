@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gputop.answers.jobs import JobsAnswer, JobsRequest, answer
+from gputop.topology.jobs.held_back import most_channels
 from gputop.topology.jobs.inspector.comparing import compare
 from gputop.topology.jobs.inspector.records import looks_like, read
 from gputop.topology.jobs.inspector.telling import unknown
@@ -85,3 +86,27 @@ def test_the_more_is_known_the_more_is_said() -> None:
     left = list(unknown(inspected, records))
     assert [text for text in left if text.startswith("why rank 1")]
     assert not [t for t in unknown(inspected, records, known=1) if t.startswith("why rank 1")]
+
+
+@pytest.mark.parametrize(
+    ("variables", "channels"),
+    [
+        ({}, None),
+        ({"NCCL_MAX_NCHANNELS": "4"}, 4),
+        ({"NCCL_MAX_CTAS": "8", "NCCL_MAX_NRINGS": "2"}, 2),
+        ({"NCCL_MAX_NCHANNELS": "0"}, None),
+        ({"NCCL_MAX_NCHANNELS": "-1"}, None),
+        ({"NCCL_MAX_NCHANNELS": "many"}, None),
+    ],
+)
+def test_the_channels_that_variables_leave(variables: dict[str, str], channels: int | None) -> None:
+    job = kept("tp").report.jobs[0].job
+    assert job is not None
+    users = tuple(
+        msgspec.structs.replace(
+            user,
+            reading=msgspec.structs.replace(user.reading, variables=tuple(variables.items())),
+        )
+        for user in job.processes
+    )
+    assert most_channels(msgspec.structs.replace(job, processes=users)) == channels

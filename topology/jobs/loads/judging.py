@@ -29,8 +29,10 @@ LEAST_LINK_GBS = 0.2
 LEAST_PCIE_GBS = 1.0
 WAITING_SM = 0.12
 """Multiprocessors that a waiting collective takes, in the middle of what was seen."""
-WAITING_PCIE_SM = 0.03
-"""The same where data goes through the host: NCCL takes 4 channels then, on 132 of them, not 24."""
+MULTIPROCESSORS = 132
+"""Of an H100 and an H200."""
+WAITING_PCIE_SM = 4 / MULTIPROCESSORS
+"""The same where data goes through the host: NCCL takes 4 channels there, not 24."""
 COMPUTING_SM = 0.93
 """What large matrix products take."""
 LAUNCH_COMPUTING, LAUNCH_BUSY, LAUNCH_GBS = 0.15, 0.75, 5.0
@@ -130,18 +132,28 @@ class WatchedRank(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its GPU has NVLinks to those of other ranks."""
 
 
-def judge(ranks: Sequence[WatchedRank], loads: JobLoads, *, together: bool) -> JudgedLoads:
+def judge(
+    ranks: Sequence[WatchedRank],
+    loads: JobLoads,
+    *,
+    together: bool,
+    channels: int | None = None,
+) -> JudgedLoads:
     """Compare the ranks of one job; `together`: whether many collectives of them all went on.
 
     Ranks that do different work by design, stages of a pipeline, launch few such collectives.
+    `channels`: as many as variables of the job leave at most, each of which takes one
+    multiprocessor.
     """
+    waiting = WAITING_SM if channels is None else min(channels / MULTIPROCESSORS, WAITING_SM)
     own = {one.rank: loads.gpus.get(one.address, ()) for one in ranks}
     if len(ranks) < 2 or any(len(slices) < LEAST_SLICES for slices in own.values()):
         return JudgedLoads(sleeps=loads.sleeps)
-    found = tuple(_load(one, own[one.rank]) for one in ranks)
+    found = tuple(_load(one, own[one.rank], waiting) for one in ranks)
     over_pcie = _over_pcie(ranks, found)
     if over_pcie:
-        found = tuple(_load(one, own[one.rank], WAITING_PCIE_SM) for one in ranks)
+        waiting = min(waiting, WAITING_PCIE_SM)
+        found = tuple(_load(one, own[one.rank], waiting) for one in ranks)
     launching = _launching(ranks, found)
     late = None if launching else _late(ranks, own)
     if late is not None and not together:
@@ -186,7 +198,7 @@ def computing(gpu_slice: GpuSlice, waiting: float = WAITING_SM) -> float:
     return min(max(share, 0.0), gpu_slice.busy)
 
 
-def _load(one: WatchedRank, slices: Sequence[GpuSlice], waiting: float = WAITING_SM) -> RankLoad:
+def _load(one: WatchedRank, slices: Sequence[GpuSlice], waiting: float) -> RankLoad:
     links = [each.nvlink_gbs for each in slices if each.nvlink_gbs is not None]
     pcie = [each.pcie_gbs for each in slices if each.pcie_gbs is not None]
     return RankLoad(

@@ -103,3 +103,16 @@ def test_nonsense_of_the_driver_is_no_figure(metrics: dict[str, float]) -> None:
 
 def test_ranks_that_only_wait_in_kernels_are_stuck() -> None:
     assert [name for name in RECORDED if judged(name).stuck] == ["crossed"]
+
+
+def test_a_collective_of_one_channel_takes_one_multiprocessor() -> None:
+    """Seen on two H200 with NCCL_MAX_NCHANNELS=1: 40 % of the step was computing."""
+    seen = (GpuSlice(busy=0.99, sm=0.28, nvlink_gbs=15.0),) * 7
+    ranks = [WatchedRank(rank=rank, pid=10 + rank, address=str(rank)) for rank in (0, 1)]
+    watched = JobLoads(gpus={"0": seen, "1": seen})
+    free = judge(ranks, watched, together=True)
+    one = judge(ranks, watched, together=True, channels=1)
+    many = judge(ranks, watched, together=True, channels=64)
+    assert [load.computing for load in many.ranks] == [load.computing for load in free.ranks]
+    assert free.ranks[0].computing == pytest.approx(0.199, abs=0.01)
+    assert one.ranks[0].computing == pytest.approx(0.295, abs=0.01)
