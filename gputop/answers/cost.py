@@ -21,7 +21,7 @@ from gputop.answers.cost_records import (
 from gputop.answers.question import Clash, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.topology.cost.calibration import Calibration, calibrated, slowed, told
+from gputop.topology.cost.calibration import Calibration, calibrated, told
 from gputop.topology.cost.gpu import GpuRates, rates_of
 from gputop.topology.cost.layout import StepPlan
 from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
@@ -154,8 +154,8 @@ def answer(asked: CostRequest) -> CostAnswer:
         found = case.ranked(case.rates)
         return _answered(case, found, notes=_notes(case, found))
     observed = calibrate(case.ranked(case.rates), case, seconds_of(asked.observed))
-    every = case._replace(free=free_again(case.free))
-    found = every.ranked(slowed(case.rates, observed.slower))
+    every = case._replace(free=free_again(case.free), plan=observed.plan_of(case.plan))
+    found = every.ranked(observed.rates(case.rates))
     notes = (told(observed), *_notes(case, found))
     return _answered(every, found, notes=notes, calibration=calibration_of(observed))
 
@@ -245,7 +245,7 @@ def _serving(case: _Case) -> tuple[CostServing, ...]:
 def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     balance = tensor_balance(found, min(case.wires.each, case.gpus))
     few = "" if any(one.fits is not False for one in found) else _enough(case)
-    launches = case.asked.eager and any(one.layout.tp > 1 for one in found)
+    launches = case.asked.eager and any(one.layout.gpus > 1 for one in found)
     said = [few, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
     return tuple(one for one in said if one)
 

@@ -107,6 +107,8 @@ class CostCalibration(msgspec.Struct, frozen=True, kw_only=True):
     predicted_s: float
     slower: float
     """How many times as long computing takes as on healthy GPUs, were it that alone."""
+    host_slower: float | None
+    """The same of the host's launches where they are taken for the reason; `slower` is 1 then."""
     wires_slower: float | None
     """The same of communication alone; null where that cannot explain it."""
 
@@ -207,5 +209,5 @@ def calibration_of(one: Calibration) -> CostCalibration:
     """The same, as a record of the document."""
     return CostCalibration(
         layout=one.layout.text, observed_s=one.observed_s, predicted_s=one.predicted_s,
-        slower=one.slower, wires_slower=one.wires_slower,
+        slower=one.slower, host_slower=one.host_slower, wires_slower=one.wires_slower,
     )  # fmt: skip

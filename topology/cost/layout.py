@@ -56,6 +56,8 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     DTensor has one for each product whose input it was told of by itself."""
     offload: bool = False
     """Whether states of the optimizer lie in the memory of the host."""
+    host: float = 1.0
+    """How many times as long as a usual host this one takes to launch kernels in eager PyTorch."""
     bucket_bytes: int = 25 << 20
     """Of data parallelism's all-reduces."""
     keeps_buckets: bool = False

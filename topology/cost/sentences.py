@@ -18,9 +18,9 @@ SERVING_NOTES = (
     "All-reduces are NCCL's; a server's own kernels for small sizes take a half to two thirds.",
 )
 LAUNCHES = (
-    "Tensor parallelism in eager PyTorch is bound by launches from the host where the layers are "
-    "small, which depends on the CPU: its times are a guess there. torch.compile or CUDA graphs "
-    "change it."
+    "Tensor parallelism and FSDP in eager PyTorch are bound by launches from the host where the "
+    "layers are small, which depends on the CPU: their times are a guess there (two H200 on a slow "
+    "host took up to 4.3 times as long). --observed-step tells; torch.compile or CUDA graphs help."
 )
 
 

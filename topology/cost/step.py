@@ -133,6 +133,7 @@ def step_time(
     exposed = tuple(one for one in (*inside, *hops, *reduced) if one.seconds)
     gpu = passes * one_pass + bubble + updating + sum(one.exposed_s for one in (*hops, *reduced))
     host = passes * (forward.host + backward.host) + _more_host(shape, layout, plan)
+    host *= plan.host
     slowed = SLOWED * sum(one.seconds - one.exposed_s for one in reduced)  # not by the host
     slowed += _copies(layout, plan, rates, mine)
     step = max(gpu + slowed, host)

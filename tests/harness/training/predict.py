@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gputop.reading import read_snapshot
-from gputop.topology.cost.gpu import rates_of
+from gputop.topology.cost.gpu import GpuRates, rates_of
 from gputop.topology.cost.layout import Layout, StepPlan
 from gputop.topology.cost.memory import PURE, KernelStyle
 from gputop.topology.cost.node_wires import SHM_GBS, STAGED_LATENCY_S, NodeWires
@@ -51,7 +51,8 @@ def model(shape: TrainedShape) -> ModelShape:
     )  # fmt: skip
 
 
-def plan(run: TrainingRun) -> StepPlan:
+def plan(run: TrainingRun, host: float = 1.0) -> StepPlan:
+    """`host`: how many times as long as a usual one it takes to launch."""
     passes = MICRO_BATCHES if run.layout == "pp" else 1
     return StepPlan(
         sequence=SEQUENCE,
@@ -62,11 +63,17 @@ def plan(run: TrainingRun) -> StepPlan:
         style=KernelStyle.EAGER,
         sequence_parallel=False,
         reduces=(2, 5),
+        host=host,
         keeps_buckets=run.layout == "ddp",
     )
 
 
-def _wires(p2p: bool) -> WireOf:
+def rates(gpu: str) -> GpuRates:
+    made = Node(read_snapshot((), "hgx-h100-8")).machine.gpus[0]
+    return rates_of(made, skus()[gpu], "bf16", KernelStyle.EAGER)
+
+
+def wires(p2p: bool) -> WireOf:
     node = Node(read_snapshot((), "hgx-h100-8")).decide()
     staged = flat("the host's memory", 2, SHM_GBS * 1e9, STAGED_LATENCY_S, FigureBasis.ESTIMATE, "")
     inside = NodeWires(node)
@@ -80,13 +87,11 @@ def _wires(p2p: bool) -> WireOf:
 
 
 def predicted(gpu: str) -> Iterator[tuple[TrainingRun, StepTime, MemoryPeak]]:
-    node = Node(read_snapshot((), "hgx-h100-8"))
-    rates = rates_of(node.machine.gpus[0], skus()[gpu], "bf16", KernelStyle.EAGER)
-    wires = {p2p: _wires(p2p) for p2p in (True, False)}
+    known = {p2p: wires(p2p) for p2p in (True, False)}
     for runs in starts():
         for run in runs:
             shape, way, how = model(shape_of(run.shape)), WAYS[run.layout], plan(run)
-            time = step_time(shape, way, how, rates, wires[run.p2p])
+            time = step_time(shape, way, how, rates(gpu), known[run.p2p])
             assert isinstance(time, StepTime)
             yield run, time, memory_peak(shape, way, how)
 
