@@ -22,7 +22,7 @@ from gputop.answers.question import Clash, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.topology.cost.calibration import Calibration, calibrated, told
-from gputop.topology.cost.gpu import GpuRates, rates_of
+from gputop.topology.cost.gpu import GpuRates, measured_rates, rates_of
 from gputop.topology.cost.layout import StepPlan
 from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
 from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
@@ -206,9 +206,10 @@ def _rates(node: Node, dtype: str, style: KernelStyle) -> tuple[GpuRates, list[s
     """The rates of the GPUs, and what had to be assumed."""
     gpu, assumed = node.machine.gpus[0], []
     sku = node.devices.sku(gpu)
-    rates = rates_of(gpu, sku, dtype.split("-")[0], style)
+    figures = node.snapshot.measurements
+    rates = measured_rates(rates_of(gpu, sku, dtype.split("-")[0], style), figures)
     if rates.flops is None and sku is not None and sku.tflops.get("fp16"):
-        rates = rates_of(gpu, sku, "fp16", style)
+        rates = measured_rates(rates_of(gpu, sku, "fp16", style), figures)
         assumed.append(f"{rates.name} has no {dtype}: products are in FP16")
     if len({(one.name, one.pci_id) for one in node.machine.gpus}) > 1:
         assumed.append(f"all GPUs are taken to be like the first one, {rates.name}")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from statistics import median
+
 import msgspec
 
 from ..hardware.specs import PublishedFigure, Sku
 from ..model.machine import Gpu
+from ..model.quantities import GEMM, MEMORY_COPY
 from ..model.severity import FigureBasis
+from ..model.snapshot import Measurement
 from .memory import KernelStyle
 
 USUAL_GEMM, USUAL_MEMORY = 0.7, 0.85
@@ -14,6 +19,7 @@ USUAL_GEMM, USUAL_MEMORY = 0.7, 0.85
 reach lies from 0.47 to 0.82 of it, and memory from 0.75 to 0.9."""
 OF_BEST = 0.9
 """What is usual, of the best on record where nothing else is: 720 of 794 TFLOP/s on H100."""
+_KERNEL_COPY = "kernel copy"
 _MEMORY = ("hbm_copy", "hbm_triad", "hbm_scale", "hbm_lbm")
 """Quantities in the order in which they stand for elementwise kernels."""
 ATTENTION = {
@@ -92,6 +98,39 @@ def rates_of(gpu: Gpu, sku: Sku | None, dtype: str, style: KernelStyle) -> GpuRa
         basis=FigureBasis.TYPICAL if typical else FigureBasis.ESTIMATE,
         source="; ".join([*dict.fromkeys(known), *usual]),
         attention=ATTENTION.get((_family(sku), style), ATTENTION_ELSEWHERE),
+    )
+
+
+def measured_rates(rates: GpuRates, figures: Iterable[Measurement]) -> GpuRates:
+    """The same with what was measured here, by the slowest GPU: a step waits for it.
+
+    Of products the median of all shapes in this type counts, of memory a copy by kernels.
+    """
+    products: dict[str, list[float]] = {}
+    copies: dict[str, list[float]] = {}
+    simulated = False
+    for one in figures:
+        if not one.credible or not one.src or not one.value:
+            continue
+        if one.quantity == GEMM and one.details.get("dtype") == rates.dtype:
+            products.setdefault(one.src, []).append(one.value)
+        elif one.quantity == MEMORY_COPY and one.variant in (None, _KERNEL_COPY):
+            copies.setdefault(one.src, []).append(one.value)
+        else:
+            continue
+        simulated |= one.simulated
+    flops = min((median(values) for values in products.values()), default=None)
+    moved = min((median(values) for values in copies.values()), default=None)
+    if flops is None and moved is None:
+        return rates
+    word = FigureBasis.SIMULATED if simulated else FigureBasis.MEASURED
+    here = [name for name, known in (("gemm", flops), ("memory", moved)) if known is not None]
+    return msgspec.structs.replace(
+        rates,
+        flops=rates.flops if flops is None else flops * 1e12,
+        bytes_per_s=rates.bytes_per_s if moved is None else moved * 1e9,
+        basis=rates.basis if flops is None else word,
+        source=f"probe {' and '.join(here)} here ({word}), the slowest GPU; {rates.source}",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from ..expectation.collectives import group_of
 from ..expectation.judge import Judge
 from ..expectation.judgement import Band
 from ..expectation.links import link_of_pair
@@ -129,6 +130,8 @@ class NodeWires:
         """In one node."""
         gpus = self.gpus[: ranks * stride : stride]
         over = self._link(0, stride)
+        if (measured := self._measured(ranks)) is not None and stride == 1:
+            return measured
         if over == "PCIe" or self._staged:
             return self._over_pcie(ranks, stride)
         latency = INSIDE_LATENCY_S + EACH_RANK_S * (ranks - 2)
@@ -151,6 +154,38 @@ class NodeWires:
             source=plateau.source,
             least=_share(plateau.low, plateau.healthy),
             most=_share(plateau.high, plateau.healthy),
+        )
+
+    def _measured(self, ranks: int) -> GroupWire | None:
+        """What collectives over so many GPUs reached here; None without two sizes of all-reduce.
+
+        Collectives that were not measured follow the all-reduce; nothing else is mixed in.
+        """
+        kinds = {quantity: kind for kind, quantity in QUANTITIES.items()}
+        found: dict[CollectiveKind, dict[int, float]] = {}
+        simulated = False
+        for one in self.node.snapshot.measurements:
+            kind, size = kinds.get(one.quantity), one.bytes_per_copy
+            if kind is None or not size or not one.value or not one.credible:
+                continue
+            group = group_of(self.node, one)
+            if group is None or group.count != ranks:
+                continue
+            found.setdefault(kind, {})[size] = one.value * 1e9
+            simulated |= one.simulated
+        if len(found.get(CollectiveKind.ALL_REDUCE, ())) < 2:
+            return None
+        word = FigureBasis.SIMULATED if simulated else FigureBasis.MEASURED
+        curves = {kind: tuple(sorted(sizes.items())) for kind, sizes in found.items()}
+        smallest, rate = curves[CollectiveKind.ALL_REDUCE][0]
+        share = bus_share(CollectiveKind.ALL_REDUCE, ranks)
+        return GroupWire(
+            name=self._link(0, 1),
+            ranks=ranks,
+            curves=curves,
+            latency_s=min(INSIDE_LATENCY_S, smallest * share / rate),
+            basis=word,
+            source=f"collectives measured here ({word})",
         )
 
     def _curve(
