@@ -9,28 +9,11 @@ from functools import cached_property
 
 import msgspec
 
-from ..model.severity import FigureBasis, Word
+from ..expectation.calls.kinds import CollectiveKind, bus_share
+from ..model.severity import FigureBasis
 
 SIZES = tuple(1 << power for power in (20, 22, 24, 26, 28, 30))
 """Message sizes at which a curve is asked for, 1 MiB to 1 GiB."""
-
-
-class CollectiveKind(Word):
-    """What is done; the size is that of the whole array, of a send that of its message."""
-
-    ALL_REDUCE = "all-reduce"
-    ALL_GATHER = "all-gather"
-    REDUCE_SCATTER = "reduce-scatter"
-    ALL_TO_ALL = "all-to-all"
-    """The size is what one rank sends, its own share included."""
-    SEND = "send"
-
-
-def bus_share(collective: CollectiveKind, ranks: int) -> float:
-    """Bytes on the wire of one rank for each byte of the size, as nccl-tests counts busbw."""
-    if collective is CollectiveKind.SEND:
-        return 1.0
-    return (2.0 if collective is CollectiveKind.ALL_REDUCE else 1.0) * (ranks - 1) / ranks
 
 
 class GroupWire(msgspec.Struct, frozen=True, kw_only=True, dict=True):
