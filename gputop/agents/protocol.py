@@ -20,6 +20,7 @@ import msgspec
 from gputop import __version__
 from gputop.agents.told import skill
 from gputop.agents.tools import TOOLS
+from gputop.topology.model.errors import GputopError
 
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions that `initialize` agrees on, the oldest first."""
@@ -34,7 +35,7 @@ _LISTS_KEEP_MS = 3_600_000
 """The list of tools is the same as long as the process lives."""
 
 
-class RefusalError(Exception):
+class RefusalError(GputopError):
     """A request that is refused: a code of JSON-RPC, a sentence, and data for programs."""
 
     def __init__(self, code: int, text: str, data: Any = None) -> None:

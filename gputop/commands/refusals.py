@@ -87,8 +87,9 @@ def _expected(kind: click.ParamType[Any], value: str) -> str:
     if not isinstance(kind, (click.IntRange, click.FloatRange)):
         return f": {value!r} is no {kind.name}"
     number = "a whole number" if isinstance(kind, click.IntRange) else "a number"
-    least = "" if kind.min is None else f" from {kind.min:g}"
-    most = "" if kind.max is None else f" to {kind.max:g}"
+    form = ",d" if isinstance(kind, click.IntRange) else "g"
+    least = "" if kind.min is None else f" from {kind.min:{form}}"
+    most = "" if kind.max is None else f" to {kind.max:{form}}"
     return f" takes {number}{least}{most}, not {value}"
 
 

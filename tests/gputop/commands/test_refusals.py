@@ -28,7 +28,11 @@ _MOMENT = r'"(?:taken_at|elapsed_seconds)": [\d.]+'
         ("fleet", "fleet needs DIR"),
         ("explain --set", "--set needs a value: NAME=VALUE"),
         ("topo --json=3", "--json takes no value"),
-        ("explain --nodes 99999", "--nodes takes a whole number from 1 to 1024, not 99999"),
+        ("explain --nodes 99999", "--nodes takes a whole number from 1 to 1,024, not 99999"),
+        (
+            "cost gpt-2 --seq 0",
+            "--seq takes a whole number from 1 to 16,777,216, not 0",
+        ),
         ("flags --pid x", "--pid takes a whole number from 1, not x"),
         ("--interval 0", "--interval takes a number from 0.2 to 3600, not 0"),
         ("check --quik", "no option --quik; did you mean --quick"),
