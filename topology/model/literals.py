@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _TOKEN = re.compile(
@@ -36,6 +37,22 @@ def literals(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
     """
     alternatives = [_certain(branch) for branch in _parsed(pattern).branches]
     return tuple(alternatives) if all(alternatives) else ()
+
+
+class PatternIndex:
+    """Which of many patterns a text may match: those of which it holds a text that they need."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._by_text: dict[str, list[int]] = {}
+        """A text, and the places of the patterns that need it; "" for any text."""
+        for place, pattern in enumerate(patterns):
+            needed = {text for sets in literals(pattern) for text in sets[0]}
+            for text in needed or {""}:
+                self._by_text.setdefault(text, []).append(place)
+
+    def possible(self, text: str) -> list[int]:
+        """Their places, in order."""
+        return sorted({at for one, places in self._by_text.items() if one in text for at in places})
 
 
 def further(pattern: str) -> frozenset[str]:

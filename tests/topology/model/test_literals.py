@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from gputop.topology.model.literals import further, literals
+from gputop.topology.model.literals import PatternIndex, further, literals
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,14 @@ def test_the_texts_of_groups(pattern: str, texts: list[list[set[str]]]) -> None:
 )
 def test_what_a_match_holds_beside_the_best(pattern: str, texts: set[str]) -> None:
     assert further(pattern) == texts
+
+
+def test_an_index_leaves_out_only_what_cannot_match() -> None:
+    patterns = ["alpha|beta 2", "(?i:gamma)", "delta.*epsilon", "beta [12]"]
+    index = PatternIndex(patterns)
+    assert index.possible("a beta 1") == [1, 3]
+    assert index.possible("beta 2, alpha") == [0, 1, 3]
+    assert index.possible("delta alone") == [1]
+    for text in ("Gamma", "the delta and epsilon", "beta 1", ""):
+        matching = [at for at, one in enumerate(patterns) if re.search(one, text)]
+        assert set(matching) <= set(index.possible(text))

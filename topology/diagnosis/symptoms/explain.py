@@ -6,7 +6,7 @@ A symptom is reported only with the lines that prove it.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from ...logs.report.outcome import RunState, outcome_of
 from ...logs.report.report import INFO, OTHER, WARN, LogNote, LogReport, NoteLevel, Variable
 from ...model.english import plural
 from ...model.finding import Candidate, Finding
+from ...model.literals import PatternIndex
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, NOTICE, Severity, Sureness
 from ...model.units import seconds
@@ -188,7 +189,7 @@ def _unknown_and_survived(notes: Sequence[LogNote], log: LogReport) -> Finding:
         severity=NOTICE,
         title=f"{warnings} in words unknown here; the run went on all the same",
         evidence=tuple(
-            _quoted(line, log.name) for line in _few(Proof(n.line, words_of(n)) for n in notes)
+            _quoted(line, log.name) for line in _few(Proof(n.line, n.words) for n in notes)
         ),
         cause=WENT_ON,
         count=sum(note.count for note in notes),
@@ -287,12 +288,19 @@ def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
 
 
 def _says(symptom: Symptom, note: LogNote) -> bool:
-    return note.level in symptom.levels and _pattern(symptom).search(words_of(note)) is not None
+    words = note.words
+    may = note.level in symptom.levels and symptom.id in _possible(words)
+    return may and _pattern(symptom).search(words) is not None
 
 
-def words_of(note: LogNote) -> str:
-    """Return the text with the source file in front: "transport/nvls.cc:254 ..."."""
-    return f"{note.where} {note.text}" if note.where else note.text
+@lru_cache(1024)  # the rows are asked of one note after another
+def _possible(words: str) -> frozenset[str]:
+    return frozenset(table()[at].id for at in _index().possible(words))
+
+
+@cache
+def _index() -> PatternIndex:
+    return PatternIndex(_pattern(symptom).pattern for symptom in table())
 
 
 class _Shown(NamedTuple):
@@ -306,7 +314,7 @@ class _Shown(NamedTuple):
 
 def _shown(symptom: Symptom, log: LogReport) -> _Shown:
     notes = [note for note in log.notes if _says(symptom, note)] if symptom.any else []
-    proof = [Proof(note.line, words_of(note)) for note in notes]
+    proof = [Proof(note.line, note.words) for note in notes]
     count = sum(note.count for note in notes)
     if symptom.check is None:
         return _Shown(proof, count, notes)
@@ -362,7 +370,7 @@ def _open(found: Finding, candidates: tuple[Candidate, ...]) -> Finding:
 def around(log: LogReport) -> list[str]:
     """What a text says besides: its remarks, settings and first lines."""
     notes = (*log.notes, *log.unknown)
-    said = (words_of(note) for note in notes)
+    said = (note.words for note in notes)
     settings = (variable.said for variable in log.environment)
     return [*said, *log.bootstrap, *(note.text for note in log.context), *settings]
 

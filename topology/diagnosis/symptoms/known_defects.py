@@ -16,7 +16,6 @@ from ...recorded.said_versions import LIBRARIES, said_of
 from ..defects.scene import Scene, fitting, of_machine
 from ..defects.table import Defect, Trait, defects
 from ..defects.words import ID, MOST_TOLD, ends, proof, steps, title
-from .explain import words_of
 from .survived import of_ras, survived
 
 MOST_QUOTED = 3
@@ -46,7 +45,7 @@ def with_defects(findings: Iterable[Finding], log: LogReport) -> list[Finding]:
 
 def _notes(defect: Defect, log: LogReport) -> list[LogNote]:
     """The lines that a defect prints, but for those behind which the run went on."""
-    notes = (note for note in log.notes if defect.matches(words_of(note)))
+    notes = (note for note in log.notes if defect.matches(note.words))
     return [note for note in notes if not (of_ras(note) or survived(log, note))]
 
 
@@ -114,7 +113,7 @@ def _candidate(defect: Defect, notes: list[LogNote], scene: Scene) -> Candidate:
     only = f" It shows with {defect.only}." if defect.only else ""
     return Candidate(
         cause=f"A known defect of {named}: {defect.what} ({ends(defect)}).{only}",
-        supported_by=tuple(words_of(note)[:200] for note in notes[:MOST_QUOTED]),
+        supported_by=tuple(note.words[:200] for note in notes[:MOST_QUOTED]),
         needs=f"the same run with {defect.cure}" if defect.fixed else "the same run with the fix",
         fix=_fixes([defect])[:1],
     )
@@ -180,4 +179,4 @@ def _fixes(found: list[Defect]) -> tuple[Fix, ...]:
 
 
 def _quoted(note: LogNote, source: str) -> Fact:
-    return Fact(what=f"line {note.line}", value=words_of(note), source=source, line=note.line)
+    return Fact(what=f"line {note.line}", value=note.words, source=source, line=note.line)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ...model.kernel_event import KernelEvent, KernelSource
-from ...model.literals import literals
+from ...model.literals import PatternIndex
 from ...model.page import Fix
 from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Sureness
 from ...toml import tomllib
@@ -139,9 +139,8 @@ def faults(kind: str) -> dict[str, KernelFault]:
 
 def in_words(line: str) -> tuple[KernelFault, re.Match[str]] | None:
     """The first row in words that a line matches; only patterns whose texts it holds are tried."""
-    there = {order for text, orders in _by_text() if text in line for order in orders}
     patterns = _patterns()
-    for order in sorted(there):
+    for order in _index().possible(line):
         row, pattern = patterns[order]
         if (found := pattern.search(line)) is not None:
             return row, found
@@ -154,14 +153,8 @@ def _patterns() -> list[tuple[KernelFault, re.Pattern[str]]]:
 
 
 @cache
-def _by_text() -> list[tuple[str, list[int]]]:
-    """Texts, and the patterns that match no line without one of theirs; "" for any line."""
-    found: dict[str, list[int]] = {}
-    for order, (_, pattern) in enumerate(_patterns()):
-        alternatives = literals(pattern.pattern)
-        for text in {text for sets in alternatives for text in sets[0]} or {""}:
-            found.setdefault(text, []).append(order)
-    return list(found.items())
+def _index() -> PatternIndex:
+    return PatternIndex(pattern.pattern for _, pattern in _patterns())
 
 
 @cache

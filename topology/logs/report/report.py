@@ -37,6 +37,11 @@ class LogNote(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     """Ranks that print it, where known, at most 64."""
 
+    @property
+    def words(self) -> str:
+        """The text with the source file in front: "transport/nvls.cc:254 ..."."""
+        return f"{self.where} {self.text}" if self.where else self.text
+
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """A variable that the library says it read."""
