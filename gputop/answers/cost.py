@@ -216,6 +216,8 @@ def _rates(node: Node, dtype: str, style: KernelStyle) -> tuple[GpuRates, list[s
     host = costs_of(node).host(gpu.address)
     known = None if host is None or host.here is None else host.here * 1e9
     each = len(node.machine.gpus)
+    if any(one.mig_enabled or one.partition is not None for one in node.machine.gpus):
+        assumed.append("GPUs that are divided into parts are taken to be whole")
     return msgspec.structs.replace(rates, host_bytes_per_s=known, sharing=each), assumed
 
 
@@ -245,9 +247,11 @@ def _serving(case: _Case) -> tuple[CostServing, ...]:
 
 def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     balance = tensor_balance(found, min(case.wires.each, case.gpus))
+    whole = costs_of(case.node).all_reduce
+    sick = "" if whole is None or not whole.lost else f"Links are not healthy here: {whole.text}."
     few = "" if any(one.fits is not False for one in found) else _enough(case)
     launches = case.asked.eager and any(one.layout.gpus > 1 for one in found)
-    said = [few, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
+    said = [few, sick, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
     return tuple(one for one in said if one)
 
 

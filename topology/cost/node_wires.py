@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 from ..expectation.collectives import group_of
 from ..expectation.judge import Judge
@@ -29,12 +30,15 @@ INSIDE_LATENCY_S, EACH_RANK_S = 12e-6, 1e-6
 nccl-tests: 1 MiB in 16 us over two, 26 us over four)."""
 STAGED_LATENCY_S = 25e-6
 """The same through the memory of the host."""
+OF_LINKS = 0.75
+"""Of a board's links that an all-reduce reaches on the bus: rings of those that were measured, from
+MI300X to B200, reach 0.65 to 0.85."""
 NETWORK_LATENCY_S, EACH_NODE_S = 30e-6, 4e-6
 """The same between nodes over InfiniBand or RoCE, by a tree."""
 NETWORK_SHARE = 0.92
 """Of the rate of the NICs: 46 of 50 GB/s for each 400 Gbit/s port."""
 SHM_GBS = 25.5
-"""All-reduce over four H200 (PCIe 5.0 x16), NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
+"""All-reduce over four H200 (PCIe 5.0 x16), NCCL 2.28.9 with NCCL_P2P_DISABLE=1; two reach 28.4."""
 
 
 class NodeWires:
@@ -102,6 +106,27 @@ class NodeWires:
             source=f"{self.nics_gbs:.0f} GB/s of NICs in a node, shared by the groups",
         )
 
+    def _by_links(self, name: str, ranks: int, latency: float) -> GroupWire | None:
+        """From the data sheet of the links, where nobody measured a collective over them."""
+        sku = self.node.devices.sku(self.gpus[0])
+        if sku is None or not sku.total_gbs:
+            return None
+        most = sku.total_gbs
+        if sku.fabric is BoardLinks.POINT_TO_POINT and sku.pair_gbs:
+            most = min(most, (ranks - 1) * sku.pair_gbs)
+        return GroupWire(
+            name=name,
+            ranks=ranks,
+            curves={
+                CollectiveKind.ALL_REDUCE: _with_latency(OF_LINKS * most * 1e9, latency, ranks)
+            },
+            latency_s=latency,
+            basis=FigureBasis.ESTIMATE,
+            source=f"{OF_LINKS:.0%} of the links of {sku.name}",
+            least=0.65 / OF_LINKS,
+            most=0.85 / OF_LINKS,
+        )
+
     def _in_rack(self, ranks: int) -> GroupWire | None:
         """Over the trays of a rack: what one tray reaches, or the whole rack where that is less."""
         inside = self._inside(self.each, 1) if self.each > 1 else None
@@ -127,24 +152,27 @@ class NodeWires:
         )
 
     def _group(self, ranks: int, stride: int) -> GroupWire | None:
-        """In one node."""
-        gpus = self.gpus[: ranks * stride : stride]
-        over = self._link(0, stride)
+        """In one node: what joins the group that is joined worst, for which the others wait."""
         if (measured := self._measured(ranks)) is not None and stride == 1:
             return measured
-        if over == "PCIe" or self._staged:
+        groups = self._groups(ranks, stride)
+        names = {self._link(one, other) for group in groups for one, other in pairwise(group)}
+        if "PCIe" in names or self._staged:
             return self._over_pcie(ranks, stride)
+        over = min(names)
+        known = [(self._reach(self._addresses(group)), self._addresses(group)) for group in groups]
+        addresses = min(known)[1]
         latency = INSIDE_LATENCY_S + EACH_RANK_S * (ranks - 2)
         curves: dict[CollectiveKind, tuple[tuple[int, float], ...]] = {}
-        plateau = self._band([gpu.address for gpu in gpus], CollectiveKind.ALL_REDUCE, SIZES[-1])
+        plateau = self._band(addresses, CollectiveKind.ALL_REDUCE, SIZES[-1])
         if plateau is None:
-            return None
+            return self._by_links(over, ranks, latency)
         for collective in QUANTITIES:
-            curve = self._curve([gpu.address for gpu in gpus], collective)
+            curve = self._curve(addresses, collective)
             if curve:
                 curves[collective] = curve
         if CollectiveKind.ALL_REDUCE not in curves:
-            curves[CollectiveKind.ALL_REDUCE] = _with_latency(plateau.healthy * 1e9, latency, ranks)
+            curves[CollectiveKind.ALL_REDUCE] = _with_latency(_here(plateau), latency, ranks)
         return GroupWire(
             name=over,
             ranks=ranks,
@@ -155,6 +183,27 @@ class NodeWires:
             least=_share(plateau.low, plateau.healthy),
             most=_share(plateau.high, plateau.healthy),
         )
+
+    def _groups(self, ranks: int, stride: int) -> list[range]:
+        """All groups of a layout by the places of their GPUs; one where all are alike."""
+        devices, block = self.node.devices, ranks * stride
+        sku = devices.sku(self.gpus[0])
+        switched = sku is not None and sku.fabric is BoardLinks.SWITCHED
+        if switched and not any(devices.links_missing(gpu) for gpu in self.gpus):
+            return [range(0, block, stride)]
+        return [
+            range(start + first, start + block, stride)
+            for start in range(0, self.each - block + 1, block)
+            for first in range(stride)
+        ]
+
+    def _addresses(self, group: range) -> list[str]:
+        return [self.gpus[place].address for place in group]
+
+    def _reach(self, addresses: list[str]) -> float:
+        """Bytes/s of a large all-reduce of this group; 0 where it is not known."""
+        band = self._band(addresses, CollectiveKind.ALL_REDUCE, SIZES[-1])
+        return 0.0 if band is None else _here(band)
 
     def _measured(self, ranks: int) -> GroupWire | None:
         """What collectives over so many GPUs reached here; None without two sizes of all-reduce.
@@ -192,7 +241,7 @@ class NodeWires:
         self, addresses: list[str], collective: CollectiveKind
     ) -> tuple[tuple[int, float], ...]:
         found = ((size, self._band(addresses, collective, size)) for size in SIZES)
-        return tuple((size, band.healthy * 1e9) for size, band in found if band is not None)
+        return tuple((size, _here(band)) for size, band in found if band is not None)
 
     def _band(self, addresses: list[str], collective: CollectiveKind, size: int) -> Band | None:
         figure = Measurement(
@@ -233,6 +282,11 @@ class NodeWires:
             return "PCIe"
         link = link_of_pair(self.node, self.gpus[one], self.gpus[other], sku)
         return "PCIe" if link is None else NAMES.get(link.kind, "PCIe")
+
+
+def _here(band: Band) -> float:
+    """Bytes/s that are left here, of a band."""
+    return (band.healthy if band.reach is None else band.reach) * 1e9
 
 
 def _plateau(wire: GroupWire) -> float:

@@ -171,3 +171,50 @@ def test_a_curve_is_followed_between_its_sizes() -> None:
     assert wire.seconds(CollectiveKind.ALL_REDUCE, 1 << 30) == pytest.approx((1 << 30) / 300e9)
     gather = wire.seconds(CollectiveKind.ALL_GATHER, 1 << 30)
     assert gather == pytest.approx((1 << 29) / 300e9)
+
+
+def zero_three(gbs: float, flops: float = 0.7e15) -> StepTime:
+    plan = msgspec.structs.replace(PLAN, zero=3, accumulation=2)
+    rates = msgspec.structs.replace(RATES, flops=flops)
+    found = step_time(model("Llama 3 8B"), Layout(dp=8), plan, rates, wires(gbs))
+    assert isinstance(found, StepTime)
+    return found
+
+
+def test_sharded_parameters_are_gathered_twice_and_scattered_once() -> None:
+    shape = model("Llama 3 8B")
+    (sent,) = zero_three(300).exposed
+    passed = 3 * 2 * 2 * shape.parameters * 7 / 8
+    assert sent.bytes_sent == pytest.approx(passed, rel=1e-3)
+    # Ends are gathered once only: embedding and head stay whole from forward to backward.
+    ends = 2 * 2 * 2 * shape.vocabulary * shape.hidden * 7 / 8
+    assert sent.seconds == pytest.approx((passed - ends) / 300e9, rel=0.02)
+
+
+def test_what_a_slow_wire_sends_is_exposed_but_for_the_passes() -> None:
+    slow, fast = zero_three(5), zero_three(3000, flops=0.7e13)
+    (part,) = slow.exposed
+    passes = slow.products_s + slow.attention_s + slow.between_s
+    assert part.exposed_s == pytest.approx(part.seconds - 0.95 * passes, rel=0.02)
+    (part,) = fast.exposed
+    shape = model("Llama 3 8B")
+    ends = 2 * 2 * shape.vocabulary * shape.hidden * 7 / 8 / 3000e9
+    layer = 2 * (shape.parameters - 2 * shape.embedding) / shape.layers * 7 / 8 / 3000e9
+    latencies = 5 * 1e-5
+    assert part.exposed_s == pytest.approx(2 * (2 * ends + 3 * layer + latencies), rel=0.03)
+
+
+@pytest.mark.parametrize(("zero", "tp"), [(0, 1), (1, 1), (0, 2), (1, 2)])
+def test_gradients_hide_but_for_the_last_bucket(zero: int, tp: int) -> None:
+    shape = model("Llama 3 8B")
+    plan = msgspec.structs.replace(PLAN, zero=zero, accumulation=1)
+    rates = msgspec.structs.replace(RATES, flops=0.7e13)
+    found = step_time(shape, Layout(dp=8 // tp, tp=tp), plan, rates, wires(300))
+    assert isinstance(found, StepTime)
+    (part,) = [one for one in found.exposed if one.what.startswith("data")]
+    ways = (8 // tp - 1) / (8 // tp)
+    whole = 2 * shape.parameters / tp
+    assert part.bytes_sent == pytest.approx(2 * whole * ways, rel=1e-3)
+    assert part.seconds > 2 * whole * ways / 300e9
+    last = (1 if zero else 2) * 2 * shape.vocabulary * shape.hidden / tp * ways / 300e9
+    assert part.exposed_s == pytest.approx(last, rel=0.02)

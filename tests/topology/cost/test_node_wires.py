@@ -1,0 +1,75 @@
+"""What joins the groups of a layout: the worst one of them counts."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gputop.answers.cost import CostRequest, answer
+from gputop.topology.cost.node_wires import OF_LINKS, NodeWires
+from gputop.topology.cost.wires import CollectiveKind, GroupWire
+from gputop.topology.model.severity import FigureBasis
+from gputop.topology.model.snapshot import EnvironmentVariable
+from gputop.topology.node import Node
+from tests.support.snapshots import demo_node
+
+GIB = 1 << 30
+
+
+def wire(demo: str, ranks: int, stride: int = 1, nodes: int = 1) -> GroupWire:
+    found = NodeWires(demo_node(demo).decide(), nodes).of(ranks, stride)
+    assert found is not None
+    return found
+
+
+def seconds(found: GroupWire, size: int = GIB) -> float:
+    return found.seconds(CollectiveKind.ALL_REDUCE, size)
+
+
+def test_pairs_of_a_cube_mesh_are_as_slow_as_the_worst_of_them() -> None:
+    # By the table of DGX-1V GPU0-4 have two links and GPU2-6 one; of neighbours GPU0-1 have one.
+    neighbours, across = wire("dgx-1v", 2), wire("dgx-1v", 2, 4)
+    assert seconds(across) == seconds(neighbours)
+    pair = NodeWires(demo_node("dgx-1v").decide())._reach(["0000:05:00.0", "0000:84:00.0"])
+    assert GIB / pair < 0.6 * seconds(across)
+
+
+def test_missing_links_slow_the_groups_that_have_them() -> None:
+    assert seconds(wire("sick-h100-8", 8)) > 1.2 * seconds(wire("hgx-h100-8", 8))
+    found = answer(CostRequest(given=demo_node("sick-h100-8").snapshot, names=("GPT-2",)))
+    assert any("Links are not healthy here" in note for note in found.notes)
+    whole = answer(CostRequest(given=demo_node("hgx-h100-8").snapshot, names=("GPT-2",)))
+    assert not any("not healthy" in note for note in whole.notes)
+
+
+def test_links_that_nobody_measured_give_an_estimate_with_a_range() -> None:
+    found = wire("mi355x-8", 8)
+    assert found.basis is FigureBasis.ESTIMATE
+    assert found.least < 1 < found.most
+    rate = GIB * 2 * 7 / 8 / seconds(found)
+    assert rate == pytest.approx(OF_LINKS * 7 * 76.8e9, rel=0.02)
+
+
+def test_between_nodes_a_group_has_its_share_of_the_nics() -> None:
+    one_each = wire("hgx-h100-8", 4, 8, nodes=4)
+    whole = wire("hgx-h100-8", 32, 1, nodes=4)
+    assert one_each.name == whole.name == "the network"
+    share = GIB * 2 * 3 / 4 / seconds(one_each)
+    assert share == pytest.approx(0.92 * 50e9, rel=0.01)
+    assert GIB * 2 * 31 / 32 / seconds(whole) > 6 * share
+
+
+def test_a_rack_of_nvlink_is_faster_than_its_nics() -> None:
+    rack = wire("gb200-nvl72-tray", 8, 1, nodes=18)
+    assert rack.name == "NVLink of the rack"
+    assert GIB * 2 * 7 / 8 / seconds(rack) > 5 * 100e9
+
+
+def test_without_p2p_everything_goes_through_the_host() -> None:
+    snapshot = demo_node("hgx-h100-8").snapshot
+    off = EnvironmentVariable(name="NCCL_P2P_DISABLE", value="1", origin="--set")
+    node = Node(msgspec.structs.replace(snapshot, environment=(off,))).decide()
+    found = NodeWires(node).of(2, 1)
+    assert found is not None
+    assert found.name == "the host's memory"
+    assert seconds(found) > 8 * seconds(wire("hgx-h100-8", 2))
