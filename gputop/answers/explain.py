@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from gputop.answers.predicting import PredictingRequest, changes_of, pair_of, rank_of, selected
+from gputop.answers.explain_advice import Advice, advice_on
+from gputop.answers.predicting import (
+    PredictingRequest,
+    changes_of,
+    missing_of,
+    pair_of,
+    rank_of,
+    selected,
+)
 from gputop.answers.question import Clash, Option, Question, Reply
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import PAIR
@@ -17,7 +24,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import LACKING, diagnose
-from gputop.topology.diagnosis.rules.amd.links import FEW
+from gputop.topology.expectation.calls.times import CallTime
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.expectation.domains import RackDomain, domain_of
 from gputop.topology.explain.answered import change_head, gpu_blocks, pair_head
@@ -51,12 +58,9 @@ from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import UnknownVersionError
 from gputop.topology.node import Node
 
-HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
 SOUND = "What follows is what the library decides; it is as fast as this without these faults."
 OF_PATHS = ("links-unused", "pcie-width", "figure-far-below")
 """Findings about the way between GPUs, which are told with what to do, notices too."""
-ADVISED = "NCCL_MIN_NCHANNELS"
-ENOUGH = 32
 
 
 class ExplainRequest(PredictingRequest, frozen=True, kw_only=True):
@@ -104,18 +108,24 @@ class ExplainRequest(PredictingRequest, frozen=True, kw_only=True):
             "versions",
         ),
     ] = None
-
-
-class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """One remark of a rule of `gputop check` on the whole communicator."""
-
-    id: str
-    """The rule's id, "amd-few-gpus"."""
-    title: str
-    why: str
-    text: str = ""
-    command: str = ""
-    """A command to copy; "" where the environment has it already."""
+    collectives: Annotated[
+        bool,
+        Option(
+            "--collectives",
+            "Also give the time of every collective on this host, with bus and algorithm "
+            "bandwidth, by size.",
+        ),
+    ] = False
+    at_once: Annotated[
+        tuple[str, ...],
+        Option(
+            "--at-once",
+            "With --collectives: the GPUs of another communicator that runs the same call at the "
+            "same time. May be repeated.",
+            "LIST",
+            "ranks",
+        ),
+    ] = ()
 
 
 class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
@@ -148,6 +158,8 @@ class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
     """Rings, trees and rails over all hosts, with `--nodes` of two and more, by their NICs."""
     domain: RackDomain | msgspec.UnsetType = msgspec.UNSET
     """The NVLink domain that joins these hosts, where there is one: its figure is the job's."""
+    collectives: tuple[CallTime, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Every collective at every size, with `--collectives`."""
     view: Explained | msgspec.UnsetType = msgspec.UNSET
     """What its page is made of; only of the answer itself."""
 
@@ -172,6 +184,8 @@ class Explained(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     rank: int | None = None
     """The rank of the one GPU that somebody asked about."""
+    collectives: tuple[CallTime, ...] | None = None
+    """The times of all collectives, where somebody asked for them."""
 
     def blocks(self) -> Iterator[Block]:
         """Faults first, then several hosts where somebody asked for them, one host, the changes."""
@@ -210,6 +224,11 @@ class Explained(msgspec.Struct, frozen=True):
             unsure=unsure,
         )
         yield from self._advised()
+        if self.collectives is not None:
+            from gputop.topology.explain.collectives import blocks_of_times
+
+            yield Blank()
+            yield from blocks_of_times(self.collectives)
         if self.two is not None and self.pair is not None:
             yield from (Blank(), Text("The same pair in a job over two hosts:"))
             yield from prediction_blocks(self.two, self.pair)
@@ -301,6 +320,11 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
             domain = domain_of(snapshot, Settings.of(snapshot, changes), many)
     pair, rank = _named(asked, snapshot, prediction)
     advice = advice_on(snapshot, prediction)
+    collectives = None
+    if asked.collectives or asked.at_once:
+        from gputop.answers.explain_times import times_asked
+
+        collectives = times_asked(asked, with_changes(snapshot, changes), prediction, addresses)
     view = Explained(
         asked,
         snapshot,
@@ -314,6 +338,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         advice,
         found,
         rank,
+        collectives,
     )
 
     def document(side: Prediction | None) -> ExplainAnswer | msgspec.UnsetType:
@@ -331,6 +356,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         two_node=document(two),
         multi_node=msgspec.UNSET if many is None else many,
         domain=msgspec.UNSET if domain is None else domain,
+        collectives=msgspec.UNSET if collectives is None else collectives,
         view=view,
     )
 
@@ -433,39 +459,6 @@ def _refusals(found: Sequence[Finding]) -> Iterator[None]:
         faults = "; ".join(f"{finding.severity.sign} {finding.title}" for finding in found)
         more = f". `gputop check` finds {faults}" if faults else ""
         raise Exit(f"nothing to explain: {error}{more}", CANNOT_TELL) from error
-
-
-def missing_of(words: tuple[str, ...], nodes: int) -> tuple[tuple[int, str], ...]:
-    """--missing HOST:NIC as pairs, each once."""
-    found: dict[tuple[int, str], None] = {}
-    for text in words:
-        host, colon, nic = text.partition(":")
-        if not colon or not nic or not HOST.fullmatch(host):
-            raise Exit(f"--missing {clean(text, 60)!r}: write HOST:NIC, such as 3:mlx5_2", USAGE)
-        found[int(host), nic] = None
-    if found and nodes == 1:
-        raise Exit("--missing needs --nodes: which host of how many lacks the NIC?", USAGE)
-    return tuple(found)
-
-
-# Advice that a prediction does not show: for a job on some of the GPUs of an Instinct board.
-def advice_on(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]:
-    """The remarks of `check --gpus` on these GPUs; only RCCL has any."""
-    gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
-    if prediction.library.name != "rccl" or len(gpus) < 2:
-        return ()
-    value = prediction.environment.get(ADVISED, "")
-    done = value.isdecimal() and len(value) < 6 and int(value) >= ENOUGH
-    return tuple(
-        Advice(
-            id=finding.id,
-            title=finding.title,
-            why=f"{finding.evidence[0].value}; {finding.impact}",
-            text="" if done else finding.fix[0].text,
-            command="" if done else finding.fix[0].command,
-        )
-        for finding in FEW.answer(Case(Node(snapshot), gpus=gpus)) or ()
-    )
 
 
 def page(found: ExplainAnswer) -> Page:

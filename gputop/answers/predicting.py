@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gputop.topology.model.machine import Machine
     from gputop.topology.nccl.prediction import Prediction
 
+HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 LONGEST_VALUE = 4096
 
@@ -103,3 +104,16 @@ def rank_of(word: str, machine: Machine, prediction: Prediction) -> int:
     if address not in known:
         raise Exit(f"{clean(word, 40)!r} is not in this communicator", USAGE)
     return known[address]
+
+
+def missing_of(words: tuple[str, ...], nodes: int) -> tuple[tuple[int, str], ...]:
+    """--missing HOST:NIC as pairs, each once."""
+    found: dict[tuple[int, str], None] = {}
+    for text in words:
+        host, colon, nic = text.partition(":")
+        if not colon or not nic or not HOST.fullmatch(host):
+            raise Exit(f"--missing {clean(text, 60)!r}: write HOST:NIC, such as 3:mlx5_2", USAGE)
+        found[int(host), nic] = None
+    if found and nodes == 1:
+        raise Exit("--missing needs --nodes: which host of how many lacks the NIC?", USAGE)
+    return tuple(found)

@@ -117,12 +117,12 @@ class TimesOfCalls:
         gpus: Sequence[str],
         collective: CollectiveKind,
         size: int,
-        at_once: Sequence[Sequence[str]] = (),
+        beside: Sequence[Sequence[str]] = (),
     ) -> CallTime | None:
         """The time of one call by these GPUs; None where nothing is known of what joins them.
 
-        `gpus`: addresses in the order of ranks. `at_once`: all groups that run such a call at the
-        same time, with or without this one.
+        `gpus`: addresses in the order of ranks. `beside`: the other groups that run such a call at
+        the same time; one of the same GPUs is another communicator over them.
         """
         group = self._group(gpus)
         if len(group) < 2 or size <= 0:
@@ -130,8 +130,7 @@ class TimesOfCalls:
         rate = self._rate(group, collective)
         if rate is None:
             return None
-        others = [list(one) for one in at_once if list(one) != list(gpus)]
-        more = slower(self.node, self._orders, list(gpus), others, collective)
+        more = slower(self.node, self._orders, list(gpus), beside, collective)
         wire = size * bus_share(collective, len(group))
         curve = self._curve(group, collective)
         alone = _on_curve(curve, size, wire) or self._modelled(group, wire, rate.large)
@@ -149,7 +148,7 @@ class TimesOfCalls:
             algbw_gbs=size / seconds / 1e9,
             basis=rate.basis,
             source=rate.source,
-            communicators=1 + len(others),
+            communicators=1 + len(beside),
             slower=more.factor,
             shared=more.where,
         )
@@ -192,13 +191,14 @@ class TimesOfCalls:
     def _shared(
         self, group: Sequence[Gpu], wire: float, alone: float, rate: _Rate, more: Slower
     ) -> float:
-        """Groups that share a link fill it to its end, which one of them alone does not."""
+        """Groups that share links to switches fill them, which one of them alone does not."""
         if more.factor <= 1:
             return alone
-        if self._by_host(group) or not more.link_gbs:
+        if self._by_host(group) or not self._switched(group) or not more.link_gbs:
             return alone + (more.factor - 1) * wire / rate.large
-        full = more.busy * wire / (SATURATED * more.link_gbs * 1e9)
-        return max(alone, self._fixed(group) + WAY_UP_S + full)
+        by_this_one = rate.large * more.busy / more.factor
+        full = max(SATURATED * more.link_gbs * 1e9, by_this_one)
+        return max(alone, self._fixed(group) + WAY_UP_S + more.busy * wire / full)
 
     def _by_host(self, group: Sequence[Gpu]) -> bool:
         """Whether some pair goes over PCIe: by its links, or because NCCL takes P2P from it."""
@@ -239,7 +239,7 @@ class TimesOfCalls:
             return _Rate(now * 1e9, low * share * 1e9, high * share * 1e9, basis, band.source)
         return self._by_links(group, collective)
 
-    def _switched(self, group: tuple[Gpu, ...]) -> bool:
+    def _switched(self, group: Sequence[Gpu]) -> bool:
         """Whether the same links lead to every other GPU; a mesh has some for each pair."""
         sku = self._sku(group)
         link = None if sku is None else narrowest(self.node, _participants(group), sku)

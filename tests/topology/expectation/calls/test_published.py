@@ -29,8 +29,8 @@ REASONS = {
 def _off(row: dict[str, Any], size: int, gbs: float, *, together: bool) -> float:
     node = demo_node(row["demo"]).decide()
     gpus = [gpu.address for gpu in node.machine.gpus[: row["gpus"]]]
-    at_once = [gpus, gpus[::-1]] if together else []
-    found = TimesOfCalls(node).of(gpus, CollectiveKind(row["collective"]), size, at_once)
+    beside = [gpus] if together else []
+    found = TimesOfCalls(node).of(gpus, CollectiveKind(row["collective"]), size, beside)
     assert found is not None
     off: float = found.busbw_gbs / gbs - 1
     return off
