@@ -37,6 +37,7 @@ from gputop.topology.cost.sentences import (
 )
 from gputop.topology.cost.serving import moved, servings
 from gputop.topology.cost.shape import ModelShape
+from gputop.topology.cost.step import step_time
 from gputop.topology.cost.work import Recompute, work_of
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.hardware.specs import Sku
@@ -47,6 +48,7 @@ from gputop.topology.node import Node
 SEQUENCE = 4096
 """Where nobody says and the model was made for as many."""
 LONGEST = 1 << 24
+P2P_DISABLE = "NCCL_P2P_DISABLE"
 ANY = "any"
 
 
@@ -249,10 +251,29 @@ def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     balance = tensor_balance(found, min(case.wires.each, case.gpus))
     whole = costs_of(case.node).all_reduce
     sick = "" if whole is None or not whole.lost else f"Links are not healthy here: {whole.text}."
+    remedies = () if whole is None or not case.wires.staged else (_without_p2p(case, found),)
     few = "" if any(one.fits is not False for one in found) else _enough(case)
     launches = case.asked.eager and any(one.layout.gpus > 1 for one in found)
-    said = [few, sick, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
+    said = [few, sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
     return tuple(one for one in said if one)
+
+
+def _without_p2p(case: _Case, found: list[RankedLayout]) -> str:
+    """What NCCL_P2P_DISABLE costs the first layout; "" where that is not known."""
+    first = next((one for one in found if one.time is not None and one.time.exposed), None)
+    if first is None or first.time is None:
+        return ""
+    snapshot = case.node.snapshot
+    others = tuple(one for one in snapshot.environment if one.name != P2P_DISABLE)
+    node = Node(msgspec.structs.replace(snapshot, environment=others)).decide()
+    wires = NodeWires(node, case.asked.nodes)
+    better = step_time(case.shape, first.layout, first.plan, case.rates, wires.of)
+    if isinstance(better, str):
+        return ""
+    return (
+        f"{P2P_DISABLE}=1 is set here: without it a step of {first.layout.text} takes "
+        f"{better.step_s / first.time.step_s:.2f} times as long."
+    )
 
 
 def _enough(case: _Case) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ..expectation.calls.kinds import CollectiveKind
 from ..hardware.specs import Sku
 from . import bounds
 from .gpu import GpuRates
 from .shape import ModelShape
-from .wires import CollectiveKind, GroupWire
+from .wires import GroupWire
 
 
 class Roofline(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ..expectation.calls.kinds import CollectiveKind
 from .gpu import GpuRates
 from .layer import FUSED_KERNELS, GAP_S
 from .layout import Layout, why_not
 from .memory import kv_bytes
 from .shape import ModelShape
-from .wires import CollectiveKind, GroupWire, WireOf
+from .wires import GroupWire, WireOf
 from .work import work_of
 
 USABLE = 0.9

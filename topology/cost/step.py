@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ..expectation.calls.kinds import CollectiveKind, bus_share
 from .gpu import GpuRates
 from .layer import Spent, head, layer, optimizer_seconds
 from .layout import Layout, StepPlan
 from .memory import KernelStyle
 from .shape import ModelShape
-from .wires import CollectiveKind, GroupWire, WireOf, bus_share
+from .wires import GroupWire, WireOf
 
 HIDES = 0.95
 """Share of a backward pass behind which gradients can be reduced: not the last bucket's."""

@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gputop.__main__ import run
+from gputop.answers.cost import CostRequest, answer
+from gputop.topology.model.snapshot import EnvironmentVariable
+from tests.support.snapshots import demo_node
 
 Captured = pytest.CaptureFixture[str]
 
@@ -149,3 +153,12 @@ def test_a_rack_is_joined_by_nvlink(capsys: Captured) -> None:
 def test_tensor_parallelism_in_eager_pytorch_is_said_to_be_a_guess(capsys: Captured) -> None:
     found = document(capsys, "Llama 3 8B", "--demo", "hgx-h100-8", "--eager")
     assert any("bound by launches" in note for note in found["notes"])
+
+
+def test_without_p2p_the_variable_that_changes_it_is_named() -> None:
+    snapshot = demo_node("hgx-h100-8").snapshot
+    off = EnvironmentVariable(name="NCCL_P2P_DISABLE", value="1", origin="environment")
+    given = msgspec.structs.replace(snapshot, environment=(off,))
+    found = answer(CostRequest(given=given, names=("Llama 3 8B",), layout="tp=8"))
+    (said,) = [note for note in found.notes if note.startswith("NCCL_P2P_DISABLE=1 is set here")]
+    assert float(said.split(" takes ")[1].split()[0]) < 0.3

@@ -13,7 +13,7 @@ from gputop.reading import read_snapshot
 from gputop.topology.cost.gpu import GpuRates, rates_of
 from gputop.topology.cost.layout import Layout, StepPlan
 from gputop.topology.cost.memory import PURE, KernelStyle
-from gputop.topology.cost.node_wires import SHM_GBS, STAGED_LATENCY_S, NodeWires
+from gputop.topology.cost.node_wires import NodeWires
 from gputop.topology.cost.peak import MemoryPeak, memory_peak
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.step import StepTime, step_time
@@ -40,6 +40,8 @@ WAYS = {
     "tp": Layout(tp=2),
     "pp": Layout(pp=2),
 }
+SHM_GBS, STAGED_LATENCY_S = 25.5, 25e-6
+"""An all-reduce over four H200 (PCIe 5.0 x16), NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
 GPUS = ("H100-SXM", "H200-SXM")
 
 

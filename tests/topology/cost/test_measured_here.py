@@ -8,7 +8,7 @@ import pytest
 from gputop.answers.cost import CostRequest, answer
 from gputop.topology.cost.gpu import measured_rates
 from gputop.topology.cost.node_wires import NodeWires
-from gputop.topology.cost.wires import CollectiveKind
+from gputop.topology.expectation.calls.kinds import CollectiveKind
 from gputop.topology.model import quantities
 from gputop.topology.model.severity import FigureBasis
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot

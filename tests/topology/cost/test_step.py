@@ -15,8 +15,9 @@ from gputop.topology.cost.peak import memory_peak
 from gputop.topology.cost.ranked import Free, layouts, ranked
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.step import StepTime, parameters_of, step_time
-from gputop.topology.cost.wires import CollectiveKind, GroupWire, alone, flat
+from gputop.topology.cost.wires import GroupWire, alone, flat
 from gputop.topology.cost.work import Recompute
+from gputop.topology.expectation.calls.kinds import CollectiveKind
 from gputop.topology.model.severity import FigureBasis
 
 RATES = GpuRates(
