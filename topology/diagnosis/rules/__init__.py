@@ -46,6 +46,7 @@ NAMES: tuple[str, ...] = (
     "jobs.device_order",
     "host.settings",
     "host.kernel_log",
+    "host.direct_storage",
     "host.known_defects",
     "pcie.bar1",
     "reference.expected",
