@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from tests.support.terminal import ROW, Terminal
 
-ROW_BESIDE = r"[MG]iB */ *\d"
-"""Used and all memory in a row of nvitop."""
+ROW_BESIDE = r"B */ *[\d.]+[MG]iB"
+"""Used and all memory in a row of nvitop: "0B / 140.4GiB"."""
 QUIET_SHARE, QUIET_SECONDS = 0.1, 1.0
 """The first screen is whole once the program took less than this share of a core for so long."""
 LONGEST_SECONDS = 60.0
