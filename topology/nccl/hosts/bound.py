@@ -56,8 +56,14 @@ def bound_of(
             because += ", of which a tree between two hosts needs half as much as a ring"
         if inside is not None:
             because += f"; {link} inside the {word} about {gbs(inside)} GB/s"
+    what = "NICs" if inside is None or crossing <= inside else link
+    if choice is not None and choice.limited_us is not None:
+        first, last = choice.channels
+        count = last - first + 1
+        what = f"{count} channel{'s' * (count > 1)}"
+        because += f"; variables leave {what}"
     return Bound(
-        what="NICs" if inside is None or crossing <= inside else link,
+        what=what,
         because=because,
         nics_gbs=round(nics, 3),
         inside_gbs=inside,

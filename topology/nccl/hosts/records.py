@@ -119,7 +119,8 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """The first limit of a large all-reduce."""
 
     what: str
-    """The NICs, or the link that joins the GPUs of a host, by the name of its vendor."""
+    """The NICs, or the link that joins the GPUs of a host, by the name of its vendor; "2 channels"
+    where variables leave no more."""
     because: str
     nics_gbs: float
     """All NICs of a host that the rings use, one way."""

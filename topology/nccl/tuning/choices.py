@@ -4,7 +4,7 @@ from ..nodes import CpuArch
 from ..prediction import AlgorithmChoice, Tuning
 from ..rounding import single
 from .bandwidths import GATHERS
-from .channels import nvls_channels, own_channels
+from .channels import nvls_channels, nvls_default, own_channels
 from .inputs import TuningInput
 from .model import Cells, spare_ring
 from .threads import WARP, most_threads, threshold
@@ -65,13 +65,24 @@ def _limited_us(
 ) -> float | None:
     """The time where fewer channels are left than the search found; None where none are taken."""
     time, algorithm, protocol = best
-    graph, (_, gbs) = comm.graph(algorithm), tuning[collective][algorithm][protocol]
-    if algorithm not in ("RING", "TREE") or not gbs or coll_channels >= graph.channels:
-        return None
+    _, gbs = tuning[collective][algorithm][protocol]
+    left = _share_left(comm, algorithm, coll_channels)
+    return time + size_bytes / (1000 * gbs) * (1 / left - 1) if gbs and left < 1 else None
+
+
+def _share_left(comm: TuningInput, algorithm: str, coll_channels: int) -> float:
+    """What the channels of a call carry of what the model counts on; over 1 where that is more.
+
+    Of NVLS the share of its usual channels, as far as is known.
+    """
+    if algorithm in ("NVLS", "NVLS_TREE"):
+        return nvls_channels(comm) / nvls_default(comm)
+    graph = comm.graph(algorithm)
     each = graph.bw_inter if comm.nodes > 1 else graph.bw_intra
+    if algorithm not in ("RING", "TREE") or coll_channels >= graph.channels or not each:
+        return 1.0
     most = CHANNEL_GBS.get(generation(comm.low_sm), each)
-    left = coll_channels * most / (graph.channels * each) if each else 1.0
-    return time + size_bytes / (1000 * gbs) * (1 / left - 1) if left < 1 else None
+    return coll_channels * most / (graph.channels * each)
 
 
 def quickest(

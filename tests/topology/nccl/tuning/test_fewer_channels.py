@@ -38,3 +38,19 @@ def test_more_channels_than_the_search_found_cost_nothing() -> None:
     for channels in ("16", "32"):
         made = predict(node, Settings({"NCCL_MAX_NCHANNELS": channels}))
         assert {choice.limited_us for choice in made.choices} == {None}
+
+
+def test_fewer_channels_of_nvls_and_between_hosts_cost_their_share() -> None:
+    node = gputop.demo("hgx-h100-8").snapshot
+    whole = modelled(predict(node), 1024 * MIB)
+    few = predict(node, Settings({"NCCL_MAX_CTAS": "4"}))
+    assert {choice.algorithm for choice in few.choices if choice.bytes >= 16 * MIB} == {"NVLS"}
+    told = modelled(few, 1024 * MIB)
+    assert whole is not None
+    assert told == pytest.approx(whole * 4 / 16, rel=0.05)
+    off = {"NCCL_NVLS_ENABLE": "0"}
+    free = modelled(predict(node, Settings(off), nodes=2), 1024 * MIB)
+    held = modelled(predict(node, Settings(off | {"NCCL_MAX_CTAS": "1"}), nodes=2), 1024 * MIB)
+    assert held == pytest.approx(21, rel=0.1)
+    assert free is not None
+    assert free > 10 * 21
