@@ -310,7 +310,7 @@ def _behind(
     """The second best group and what it loses, in one sentence or two."""
     others = best.alike - 1
     verb = "is" if others == 1 else "are"
-    same = f". {plural(others, 'other group')} {verb} as good" if others else ""
+    same = f". {plural(others, 'other group')} {verb} as good as the best" if others else ""
     if second is not None:
         return f"Second best, {_names(second)}: {_less(best, second)}{same}"
     if found.possible == 1:

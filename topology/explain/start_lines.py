@@ -24,6 +24,8 @@ def start_lines(node: Node, gpus: Sequence[str]) -> tuple[tuple[str, ...], tuple
         lines.append(visible)
     else:
         notes.append("how the runtime numbers these GPUs is not known")
+    if chosen[0].vendor == AMD.id:
+        notes.append("ROCR_VISIBLE_DEVICES takes the same numbers: set one of the two")
     for part in (_binding(node, chosen), _nics(node, chosen)):
         lines += part[0]
         notes += part[1]

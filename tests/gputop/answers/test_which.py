@@ -39,7 +39,7 @@ def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         "GPU4 and GPU7: by NCCL 2.19.3's own model 40.0 GB/s bus (all-reduce of 1 GiB); 50.0 GB/s "
         "one way, P2P over 2 NVLinks; NUMA node 1, mlx5_2-3 beside them; none in use.",
         "Second best, GPU6-7: 40.0 GB/s bus, nothing less, but 1 NIC beside them in place of 2. 1 "
-        "other group is as good.",
+        "other group is as good as the best.",
         "Left out: GPU0-3 (python3 of demo, torchrun demo).",
         "",
         "To copy:",
