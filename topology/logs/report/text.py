@@ -5,11 +5,14 @@ from functools import lru_cache
 
 LIMIT = 400
 
-# Codes of errors and states set lines apart; addresses and counts do not.
+# Codes of errors and states set lines apart; addresses and counts do not. Each alternative begins
+# with a digit, which is found many times faster than what must not stand before one.
 _NUMBERS = re.compile(
-    rb"(?<!failure )(?<!error )(?<!state )(?<!-> )(?<![\w.])(?:0x[0-9a-fA-F]+|[0-9][0-9.]*)"
-    rb"|(?<=nccl-)\w{5,6}\b|(?<=\w)[0-9]+"
+    rb"[0-9](?<!failure .)(?<!error .)(?<!state .)(?<!-> .)(?<![\w.].)"
+    rb"(?:(?<=0)x[0-9a-fA-F]+|[0-9.]*)|[0-9](?<=\w.)[0-9]*"
 )
+_FILE = re.compile(rb"(?<=nccl-)\w{5,6}\b")
+"""What a name of shared memory ends in: /dev/shm/nccl-4VnUPX."""
 
 
 def plain(data: bytes, limit: int = LIMIT) -> str:
@@ -27,7 +30,8 @@ def shape(data: bytes) -> bytes:
 
 @lru_cache(2048)
 def _shape(data: bytes) -> bytes:
-    return _NUMBERS.sub(b"#", data)
+    named = _FILE.sub(b"#", data) if data.find(b"nccl-") >= 0 else data
+    return _NUMBERS.sub(b"#", named)
 
 
 def bus_id(digits: str) -> str | None:
