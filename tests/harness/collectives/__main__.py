@@ -141,7 +141,7 @@ def microseconds(calls: list[Call], size: int) -> float:
     torch.cuda.synchronize()
     told = torch.tensor([1000 * begin.elapsed_time(end) / count], device="cuda")
     dist.all_reduce(told, op=dist.ReduceOp.MAX)
-    return round(told.item(), 2)
+    return float(round(told.item(), 2))
 
 
 def main() -> None:
