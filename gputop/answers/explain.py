@@ -155,7 +155,8 @@ class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
     two_node: ExplainAnswer | msgspec.UnsetType = msgspec.UNSET
     """What one of two equal hosts decides, with `--nodes 2`."""
     multi_node: MultiNode | msgspec.UnsetType = msgspec.UNSET
-    """Rings, trees and rails over all hosts, with `--nodes` of two and more, by their NICs."""
+    """Rings, trees and rails over all hosts, with `--nodes` of two and more, by their NICs; left
+    out where one NVLink domain joins them all, because NCCL then takes none of these."""
     domain: RackDomain | msgspec.UnsetType = msgspec.UNSET
     """The NVLink domain that joins these hosts, where there is one: its figure is the job's."""
     collectives: tuple[CallTime, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -354,11 +355,16 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         findings=found,
         baseline=document(baseline if changes else None),
         two_node=document(two),
-        multi_node=msgspec.UNSET if many is None else many,
+        multi_node=msgspec.UNSET if many is None or _joined(domain) else many,
         domain=msgspec.UNSET if domain is None else domain,
         collectives=msgspec.UNSET if collectives is None else collectives,
         view=view,
     )
+
+
+def _joined(domain: RackDomain | None) -> bool:
+    """Whether NCCL makes one system of all hosts; rings by NICs are then not those of the job."""
+    return domain is not None and domain.joined is True and domain.spanned == 1
 
 
 def _named(

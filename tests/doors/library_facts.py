@@ -76,12 +76,13 @@ LIBRARY_FACTS = (
         "all-reduce of 1 GiB, predicted",
         {
             "explain": flow(
-                r"^All-reduce 1 GiB: (?:healthy [\d.]+ → here )?(?P<value>[\d.]+) GB/s"
+                r"^All-reduce 1 GiB: (?:healthy [\d.]+ → here )?"
+                r"(?P<value>[\d.]+)(?: to [\d.]+)? GB/s"
             ),
             "node screen": text(HERE.format(ALL_REDUCE)),
-            # What is an estimate from the links is a range elsewhere, and about its middle here.
-            "flags": text(r"^  not set  (?P<value>[\d.]+)(?: to [\d.]+)? GB/s"),
-            "flags screen": text(r"^• not set  (?!.*~).*?(?P<value>[\d.]+)(?: to [\d.]+)? GB/s"),
+            # Of a range, which most estimates are, the lower end.
+            "flags": text(r"^  not set  ~?(?P<value>[\d.]+)(?: to [\d.]+)? GB/s"),
+            "flags screen": text(r"^• not set  .*?(?P<value>[\d.]+)(?: to [\d.]+)? GB/s"),
         },
         ("1", "2"),
         figure,

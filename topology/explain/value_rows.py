@@ -207,7 +207,7 @@ def reach_in_words(before: str, after: str) -> str:
 def _cost(costs: Costs, made: Prediction) -> str:
     """What an all-reduce of 1 GiB reaches: "473 GB/s", "39.9 to 230 GB/s", "not known".
 
-    "~15.0 GB/s" is an estimate.
+    "~15.0 GB/s" is an estimate; one that is a range elsewhere is the same range here.
     """
     if made.failure:
         return FAILS
@@ -216,6 +216,8 @@ def _cost(costs: Costs, made: Prediction) -> str:
         return ""
     if cost.here is None:
         return NOT_KNOWN
+    if cost.low is not None and cost.high is not None and not cost.lost:
+        return f"~{figure(cost.low)} to {figure(cost.high)} GB/s"
     low = "" if cost.least is None else f"{figure(cost.least)} to "
     return f"{'~' if cost.basis == ESTIMATE else ''}{low}{figure(cost.here)} GB/s"
 

@@ -33,9 +33,9 @@ def test_a_level_of_p2p_has_its_pairs_and_their_transports() -> None:
     assert found["PHB"].medium == found["PHB"].large == "not known", "the model asks no transport"
     assert found["LOC"].large == "not known"
     assert in_one_line(tuple(found.values())) == (
-        "=LOC =NVL: P2P 0 of 28 pairs, all-reduce 1 GiB ~20.0 GB/s → not known · "
-        "=PHB: P2P 12 of 28 pairs, all-reduce 1 GiB ~20.0 GB/s → not known · "
-        "=SYS: P2P 28 of 28 pairs, all-reduce 1 GiB ~20.0 GB/s → not known"
+        "=LOC =NVL: P2P 0 of 28 pairs, all-reduce 1 GiB ~5.67 to 25.8 GB/s → not known · "
+        "=PHB: P2P 12 of 28 pairs, all-reduce 1 GiB ~5.67 to 25.8 GB/s → not known · "
+        "=SYS: P2P 28 of 28 pairs, all-reduce 1 GiB ~5.67 to 25.8 GB/s → ~11.0 to 25.8 GB/s"
     )
 
 
