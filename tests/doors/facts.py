@@ -53,7 +53,7 @@ JOB_FACTS = (
     Fact(
         "last collective of a rank",
         {
-            "jobs": text(r"^ +\d+ +(?P<key>\d{3,}) +GPU.* (?P<value>[a-z-]+ \d+)$"),
+            "jobs": text(r"^ +\d+ +(?P<key>\d{3,}) +GPU.*? (?P<value>[a-z-]+ \d+)(?=  |$)"),
             "jobs --json": document(json.job_ranks("last_collective")),
             "jobs screen": text(r"^[› ].. *\d+ +(?P<key>\d{3,}) +GPU\S* +(?P<value>[a-z-]+ \d+)"),
         },
