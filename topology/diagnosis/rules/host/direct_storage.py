@@ -48,7 +48,7 @@ def _check(case: Case) -> Found:
     drives = [one for one in case.machine.drives if one.address and one.transport in (None, LOCAL)]
     settings = case.machine.direct_storage
     if not drives:
-        return ()
+        return None  # none, or nobody read them: there is nothing to examine
     loaded = _loaded(case)
     if settings is None or not (settings.library or loaded):
         return None  # nobody asked for it here, as far as is known
