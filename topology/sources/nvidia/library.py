@@ -8,9 +8,8 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,6 @@ from .answers import OUR_LIMIT
 
 ALL_LINKS = 0xFFFFFFFF
 """Scope of a field value: the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""
-
-_TURN, TURN_SECONDS = threading.Lock(), 1.0
-"""Whose turn it is to ask, and how long a reader waits for its own: a driver may hang."""
 
 _NO_PERMISSION, _DRIVER_NOT_LOADED = 4, 9
 _LIBRARY_NOT_FOUND, _GPU_IS_LOST, _VERSION_MISMATCH = 12, 15, 18
@@ -43,21 +39,6 @@ _LISTING = (
 )
 """Functions that first say how many entries there are, and for which memory is taken by that."""
 _PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
-
-
-@contextmanager
-def turn(*, wanted: bool) -> Iterator[None]:
-    """Ask while no other reader does, where that is wanted.
-
-    The driver answers one call at a time. On two H200 (driver 580.159) two threads that asked 400
-    questions each took 270 ms, and had waited for each other in every one.
-    """
-    taken = wanted and _TURN.acquire(timeout=TURN_SECONDS)
-    try:
-        yield
-    finally:
-        if taken:
-            _TURN.release()
 
 
 class GpuLost(GputopError):  # noqa: N818 - something the GPU did, not an error of ours

@@ -24,7 +24,7 @@ from ..files.answers import under
 from ..files.library_answers import dicts
 from ..files.library_rounds import Rounds
 from .devices import NvmlDevice, NvmlDevices
-from .library import GpuLost, NvmlLibrary, missing, open_library, refused, turn
+from .library import GpuLost, NvmlLibrary, missing, open_library, refused
 from .parse_machine import parse
 from .questions import IDENTITY, SETTINGS, SYSTEM, UNWIRED
 
@@ -119,10 +119,6 @@ class NvmlReader:
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
-        with turn(wanted=self.thorough):
-            return self._read()
-
-    def _read(self) -> Raw:
         library, devices = self._devices.current()
         rounds = self._rounds
         rounds.begin(partial(_of_system, library), thorough=self.thorough)

@@ -23,7 +23,7 @@ from ...model.source import Source
 from . import recovery
 from .answers import RECOVERY_FIELDS
 from .devices import NvmlDevice, NvmlDevices
-from .library import NvmlLibrary, open_library, refused, turn
+from .library import NvmlLibrary, open_library, refused
 from .parse_readings import parse
 from .questions import EACH_TIME, SLOWLY
 from .traffic import NVLINK_TX_RX, NvmlLastReading, Traffic
@@ -73,10 +73,6 @@ class NvmlReadingsReader:
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
-        with turn(wanted=self.thorough):
-            return self._read()
-
-    def _read(self) -> Raw:
         library, devices = self._devices.current()
         self._moving = {device: self._moving.get(device) or NvmlLastReading() for device in devices}
         for place, device in enumerate(devices):

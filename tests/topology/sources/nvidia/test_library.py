@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,6 @@ import pynvml
 import pytest
 
 from gputop.topology.model.source import SourceAbsent
-from gputop.topology.sources.nvidia import library
 from gputop.topology.sources.nvidia.answers import OUR_LIMIT
 from gputop.topology.sources.nvidia.failures import failed
 from gputop.topology.sources.nvidia.library import MOST_LISTED, open_library
@@ -85,32 +82,3 @@ def test_a_list_without_end_is_not_made(
         assert answer == {"error": f"{OUR_LIMIT}: {said}"}
         (problem,) = failed("nvml", None, [("0000:01:00.0", {"retired0": answer}, ())])
         assert problem.text == f"{said}: nvmlDeviceGetRetiredPages of 0000:01:00.0"
-
-
-def test_a_single_reading_asks_in_turn_and_waits_for_no_hanging_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(library, "TURN_SECONDS", 0.05)
-    inside: list[str] = []
-
-    def ask(name: str, seconds: float) -> None:
-        with library.turn(wanted=True):
-            inside.append(f"{name} begins")
-            time.sleep(seconds)
-            inside.append(f"{name} ends")
-
-    first = threading.Thread(target=ask, args=("quick", 0.02))
-    first.start()
-    time.sleep(0.005)
-    ask("next", 0.0)
-    first.join()
-    assert inside == ["quick begins", "quick ends", "next begins", "next ends"]
-    inside.clear()
-    hanging = threading.Thread(target=ask, args=("hanging", 0.3))
-    hanging.start()
-    time.sleep(0.005)
-    ask("next", 0.0)
-    assert inside == ["hanging begins", "next begins", "next ends"]
-    hanging.join()
-    with library.turn(wanted=False):
-        assert not library._TURN.locked()
