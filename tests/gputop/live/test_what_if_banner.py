@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -52,7 +54,9 @@ def test_the_figure_is_that_of_flags(demo: str, name: str, value: str) -> None:
     comparison = study.compare({}, {name: value})
     if comparison.effect.blind:
         said = str(sections(comparison))
-        assert (after, rows[value].medium) == (NOT_KNOWN, NOT_KNOWN)
+        # What the links allow is a range; times by the library's model are not known.
+        assert after == NOT_KNOWN or re.fullmatch(r"~[\d.]+ to [\d.]+ GB/s", after)
+        assert rows[value].medium == NOT_KNOWN
         assert "model does not ask" in line
         assert "the times are not known" in said
         assert "Predicted all-reduce" not in said
