@@ -12,12 +12,10 @@ from gputop.answers.cost_page import page
 from gputop.answers.cost_records import (
     CostAnswer,
     CostCalibration,
-    CostServing,
     calibration_of,
     layout_of,
-    roofline_of,
-    serving_of,
 )
+from gputop.answers.predicting import LIBRARY, SETTINGS, changes_of
 from gputop.answers.question import Clash, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
@@ -35,14 +33,17 @@ from gputop.topology.cost.sentences import (
     tensor_balance,
     why,
 )
-from gputop.topology.cost.serving import moved, servings
+from gputop.topology.cost.serving import Serving, servings
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.step import step_time
 from gputop.topology.cost.work import Recompute, work_of
 from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.hardware.specs import Sku
 from gputop.topology.model.english import plural
 from gputop.topology.model.severity import FigureBasis
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.versions import UnknownVersionError, asked_for, version_for
 from gputop.topology.node import Node
 
 SEQUENCE = 4096
@@ -116,6 +117,8 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
             "TIME",
         ),
     ] = ""
+    settings: Annotated[tuple[str, ...], SETTINGS] = ()
+    library: Annotated[str | None, LIBRARY] = None
 
 
 class _Case(NamedTuple):
@@ -180,7 +183,7 @@ def calibrate(found: list[RankedLayout], case: _Case, observed_s: float) -> Cali
 def _case(asked: CostRequest) -> _Case:
     shape = shape_called(" ".join(asked.names))
     ways = ways_of(asked.layout)
-    node = Node(asked.snapshot()).decide()
+    node = Node(_tried(asked)).decide()
     if not node.machine.gpus:
         raise Exit("no GPU here; --demo shows what it looks like", CANNOT_TELL)
     wires = NodeWires(node, asked.nodes)
@@ -202,6 +205,18 @@ def _case(asked: CostRequest) -> _Case:
         assumed.append(f"a step is {plural(count, 'sequence')} of {sequence:,} tokens (--accum)")
     assumed += _of_nodes(wires, asked.nodes)
     return _Case(asked, shape, node, wires, rates, free, plan, tuple(assumed))
+
+
+def _tried(asked: CostRequest) -> NodeSnapshot:
+    """The node with --set and --nccl."""
+    snapshot, changes = asked.snapshot(), changes_of(asked.settings)
+    if asked.library:
+        try:
+            name = asked_for(asked.library, snapshot.machine)
+            changes[version_for(name)[0].library.upper()] = name.rpartition("-")[2]
+        except UnknownVersionError as error:
+            raise Exit(str(error), USAGE) from error
+    return with_changes(snapshot, changes) if changes else snapshot
 
 
 def _rates(node: Node, dtype: str, style: KernelStyle) -> tuple[GpuRates, list[str]]:
@@ -235,15 +250,12 @@ def _of_nodes(wires: NodeWires, nodes: int) -> list[str]:
     ]
 
 
-def _serving(case: _Case) -> tuple[CostServing, ...]:
-    wires, shape, prompt = case.wires, case.shape, case.free.sequence
-    weights = STATES[case.asked.dtype].weights
-    to_host = case.rates.host_bytes_per_s and case.rates.host_bytes_per_s / 1e9
-    found = []
-    for one in servings(shape, wires.each, prompt, weights, case.rates, wires.of):
-        nics = None if wires.nics_gbs is None else NETWORK_SHARE * wires.nics_gbs
-        mine = None if nics is None else nics * one.tp / wires.each
-        found.append(serving_of(one, moved(shape, prompt, one.tp, mine, to_host)))
+def _serving(case: _Case) -> tuple[Serving, ...]:
+    wires, weights = case.wires, STATES[case.asked.dtype].weights
+    nics = None if wires.nics_gbs is None else NETWORK_SHARE * wires.nics_gbs * 1e9
+    found = servings(
+        case.shape, wires.each, case.free.sequence, weights, case.rates, wires.of, nics
+    )
     return tuple(found)
 
 
@@ -252,9 +264,8 @@ def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     whole = costs_of(case.node).all_reduce
     sick = "" if whole is None or not whole.lost else f"Links are not healthy here: {whole.text}."
     remedies = () if whole is None or not case.wires.staged else (_without_p2p(case, found),)
-    few = "" if any(one.fits is not False for one in found) else _enough(case)
     launches = case.asked.eager and any(one.layout.gpus > 1 for one in found)
-    said = [few, sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
+    said = [sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
     return tuple(one for one in said if one)
 
 
@@ -276,15 +287,14 @@ def _without_p2p(case: _Case, found: list[RankedLayout]) -> str:
     )
 
 
-def _enough(case: _Case) -> str:
-    """How many nodes would do, where one does not."""
-    if case.rates.memory_bytes is None:
-        return ""
-    free = free_again(case.free)
-    nodes = fits_from(case.shape, case.wires.domain, free, case.plan, case.rates.memory_bytes)
-    if nodes is None:
-        return ""
-    return f"It fits from {plural(nodes * case.wires.domain, 'GPU')} like these on (--nodes)."
+def _enough(case: _Case, found: Sequence[RankedLayout]) -> int | None:
+    """How many GPUs would do, where these do not."""
+    memory = case.rates.memory_bytes
+    if memory is None or any(one.fits is not False for one in found):
+        return None
+    domain = case.wires.domain
+    nodes = fits_from(case.shape, domain, free_again(case.free), case.plan, memory)
+    return None if nodes is None else nodes * domain
 
 
 def _answered(
@@ -292,7 +302,7 @@ def _answered(
     found: Sequence[RankedLayout] = (),
     *,
     notes: tuple[str, ...],
-    serving: tuple[CostServing, ...] = (),
+    serving: tuple[Serving, ...] = (),
     calibration: CostCalibration | None = None,
 ) -> CostAnswer:
     rates, shape = case.rates, case.shape
@@ -315,8 +325,9 @@ def _answered(
         tflops=None if rates.flops is None else rates.flops / 1e12,
         sheet_tflops=None if rates.sheet_flops is None else rates.sheet_flops / 1e12,
         basis=FigureBasis.ESTIMATE if FigureBasis.ESTIMATE in bases else FigureBasis.PREDICTED,
+        fits_from_gpus=_enough(case, found),
         layouts=tuple(layout_of(one, why(one, rates.memory_bytes)) for one in found),
-        rooflines=tuple(roofline_of(one) for one in bounds),
+        rooflines=bounds,
         serving=serving,
         kv_bytes_per_token=kv_bytes(shape),
         calibration=calibration,

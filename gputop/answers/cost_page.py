@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gputop.answers.cost_records import CostAnswer, CostBound, CostLayout, CostServing
+from gputop.answers.cost_records import CostAnswer, CostLayout
+from gputop.topology.cost.rooflines import Roofline
+from gputop.topology.cost.serving import Serving
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Block, Bullets, Column, Heading, Page, Role, Table, Text
 from gputop.topology.model.units import UNKNOWN, figure
@@ -31,8 +33,20 @@ def page(found: CostAnswer) -> Page:
     return Page(title="cost", blocks=tuple(blocks))
 
 
+def enough(found: CostAnswer) -> str:
+    """How many GPUs would do, as a sentence; "" where these do or nobody knows."""
+    count = found.fits_from_gpus
+    return "" if count is None else f"It fits from {plural(count, 'GPU')} like these on (--nodes)."
+
+
 def _ends(found: CostAnswer) -> Bullets:
-    return Bullets((*found.notes, *(f"Source: {one}" for one in found.sources)))
+    return Bullets(
+        (
+            *filter(None, (enough(found),)),
+            *found.notes,
+            *(f"Source: {one}" for one in found.sources),
+        )
+    )
 
 
 def _serving(found: CostAnswer) -> list[Block]:
@@ -63,7 +77,7 @@ def _serving(found: CostAnswer) -> list[Block]:
     ]
 
 
-def _served(one: CostServing) -> tuple[str, ...]:
+def _served(one: Serving) -> tuple[str, ...]:
     size = f"{figure(one.weights_bytes / 1e9)} GB"
     start = (str(one.tp), size, f"{one.kv_tokens:,}")
     if one.decode_s is None:
@@ -141,7 +155,7 @@ def _communication(one: CostLayout) -> Table:
     return Table(heads, tuple(rows))
 
 
-def _bounds(bounds: tuple[CostBound, ...]) -> Table:
+def _bounds(bounds: tuple[Roofline, ...]) -> Table:
     heads = (
         Column("bound"), Column("on paper", right=True), Column("here", right=True), Column("")
     )  # fmt: skip

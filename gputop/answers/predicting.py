@@ -19,28 +19,26 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 LONGEST_VALUE = 4096
 
 
+SETTINGS = Option(
+    "--set",
+    "Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
+    "NAME=VALUE",
+    "settings",
+)
+LIBRARY = Option(
+    "--nccl",
+    "Library to predict: nccl-2.28.9, rccl-2.21.5, or 2.28.9 of the library for these "
+    "GPUs; by default what is installed.",
+    "VERSION",
+    "versions",
+)
+
+
 class PredictingRequest(NodeRequest, frozen=True, kw_only=True):
     """A question about what NCCL or RCCL does on a node."""
 
-    settings: Annotated[
-        tuple[str, ...],
-        Option(
-            "--set",
-            "Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
-            "NAME=VALUE",
-            "settings",
-        ),
-    ] = ()
-    library: Annotated[
-        str | None,
-        Option(
-            "--nccl",
-            "Library to predict: nccl-2.28.9, rccl-2.21.5, or 2.28.9 of the library for these "
-            "GPUs; by default what is installed.",
-            "VERSION",
-            "versions",
-        ),
-    ] = None
+    settings: Annotated[tuple[str, ...], SETTINGS] = ()
+    library: Annotated[str | None, LIBRARY] = None
     gpus: Annotated[
         str | None,
         Option(

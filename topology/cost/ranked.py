@@ -10,7 +10,7 @@ from .gpu import GpuRates
 from .layout import Layout, StepPlan, why_not
 from .peak import MemoryPeak, memory_peak
 from .shape import ModelShape
-from .step import StepTime, step_time
+from .step import GRADIENTS, SHARDED, StepTime, step_time
 from .wires import WireOf
 from .work import WHOLE, Recompute, utilisation, work_of
 
@@ -48,6 +48,8 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     why_none: str = ""
     tokens: int = 0
     """Tokens of a step, over all GPUs."""
+    flop_per_token: float = 0.0
+    """Forward and backward, causal."""
     used: float | None = None
     """Share of the peak on paper that the model's FLOP are (MFU, all scores counted)."""
 
@@ -55,6 +57,34 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     def tokens_per_s(self) -> float:
         """Over all GPUs; 0 where the time is not known."""
         return self.tokens / self.time.step_s if self.time is not None else 0.0
+
+    @property
+    def tflops(self) -> float | None:
+        """Of the model, forward and backward, causal: what each GPU reaches."""
+        if self.time is None:
+            return None
+        return self.flop_per_token * self.tokens_per_s / self.layout.gpus / 1e12
+
+    @property
+    def replica_tokens(self) -> float | None:
+        """Tokens of a replica between two reductions; None without data parallelism.
+
+        ZeRO-3 gathers for every micro-batch, the other stages reduce once a step.
+        """
+        if self.layout.dp * self.layout.cp == 1:
+            return None
+        passes = 1 if self.plan.zero >= 3 else self.plan.accumulation
+        return passes * self.plan.micro * self.plan.sequence / self.layout.cp
+
+    @property
+    def hides_tokens(self) -> float | None:
+        """From so many on what a replica sends takes no longer than what it computes."""
+        tokens, time = self.replica_tokens, self.time
+        if tokens is None or time is None:
+            return None
+        sent = sum(one.seconds for one in time.exposed if one.what in (GRADIENTS, SHARDED))
+        computed = time.products_s + time.attention_s + time.between_s
+        return tokens * sent / computed
 
 
 def divisors(number: int) -> list[int]:
@@ -155,6 +185,8 @@ def _one(
     fits = None if rates.memory_bytes is None else peak.needed <= rates.memory_bytes
     tokens = plan.micro * plan.accumulation * layout.dp * plan.sequence
     made = RankedLayout(layout=layout, plan=plan, peak=peak, fits=fits, time=None, tokens=tokens)
+    flop = work_of(shape, plan.sequence).model
+    made = msgspec.structs.replace(made, flop_per_token=flop)
     if fits is False:
         return msgspec.structs.replace(made, why_none="it does not fit")
     time = step_time(shape, layout, plan, rates, wire_of)
@@ -162,6 +194,6 @@ def _one(
         return msgspec.structs.replace(made, why_none=time)
     used = None
     if rates.sheet_flops:
-        flop = work_of(shape, plan.sequence, WHOLE).model
-        used = utilisation(flop, tokens / time.step_s, layout.gpus, rates.sheet_flops)
+        whole = work_of(shape, plan.sequence, WHOLE).model
+        used = utilisation(whole, tokens / time.step_s, layout.gpus, rates.sheet_flops)
     return msgspec.structs.replace(made, time=time, used=used)

@@ -21,6 +21,8 @@ SLOWED = 0.05
 DTENSOR_S = 250e-6
 """Of the host for each product with a DTensor in each pass, to redistribute and to dispatch."""
 
+GRADIENTS, SHARDED = "data: gradients", "data: parameters and gradients"
+"""What data parallelism sends."""
 SPREAD = 0.1
 """Of the rates of healthy GPUs: two H100 of one kind differ by 5 % in products, shapes by more."""
 COPIED_BYTES = 12
@@ -314,7 +316,7 @@ def _gradients(
     bare = min(total, max(total - HIDES * passes[1], last))
     return [
         Exposed(
-            what="data: gradients",
+            what=GRADIENTS,
             wire=wire.name,
             seconds=total,
             exposed_s=bare,
@@ -350,7 +352,7 @@ def _sharded(
     seconds = count * (forward + backward + sum(outer))
     return [
         Exposed(
-            what="data: parameters and gradients",
+            what=SHARDED,
             wire=wire.name,
             seconds=seconds,
             exposed_s=min(seconds, count * bare),

@@ -162,3 +162,26 @@ def test_without_p2p_the_variable_that_changes_it_is_named() -> None:
     found = answer(CostRequest(given=given, names=("Llama 3 8B",), layout="tp=8"))
     (said,) = [note for note in found.notes if note.startswith("NCCL_P2P_DISABLE=1 is set here")]
     assert float(said.split(" takes ")[1].split()[0]) < 0.3
+
+
+def test_set_and_nccl_are_as_if_they_were_so(capsys: Captured) -> None:
+    words = ("Llama 3 8B", "--demo", "hgx-h100-8", "--layout", "tp=8")
+    plain = document(capsys, *words)["layouts"][0]
+    assert document(capsys, *words, "--nccl", "2.28")["layouts"][0] == plain
+    off = document(capsys, *words, "--set", "NCCL_P2P_DISABLE=1", "--nccl", "nccl-2.30.7")
+    assert off["layouts"][0]["step_s"] > 3 * plain["step_s"]
+    assert run(["cost", *words, "--nccl", "zwei"]) == 64
+    assert "is no version" in capsys.readouterr().err
+
+
+def test_what_a_replica_sends_hides_from_so_many_tokens_on(capsys: Captured) -> None:
+    found = document(capsys, "Llama 3 8B", "--demo", "pcie-l40s-8", "--seq", "2048")["layouts"]
+    timed = [one for one in found if one["step_s"] is not None]
+    assert any(one["hides_tokens"] is None and one["dp"] == 1 for one in timed)
+    for one in (one for one in timed if one["dp"] > 1):
+        (sent,) = [part for part in one["communication"] if part["what"].startswith("data: ")]
+        computed = one["products_s"] + one["attention_s"] + one["between_s"]
+        longer = one["hides_tokens"] > one["replica_tokens"]
+        assert longer == (sent["seconds"] > computed)
+        passes = 1 if one["zero"] == 3 else one["accumulation"]
+        assert one["replica_tokens"] == passes * one["micro"] * 2048

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gputop.topology.cost.memory import kv_bytes
-from gputop.topology.cost.serving import MOST_REQUESTS, USABLE, Serving, moved, servings, touched
+from gputop.topology.cost.serving import MOST_REQUESTS, USABLE, Serving, servings, touched
 from tests.topology.cost.test_step import RATES, model, wires
 
 
@@ -47,14 +47,28 @@ def test_a_batch_touches_ever_more_experts() -> None:
 
 
 def test_a_cache_is_moved_by_all_its_gpus_unless_each_has_all_of_it() -> None:
-    dense, latent = model("Llama 3 70B"), model("DeepSeek V3")
-    one, eight = (moved(dense, 1000, tp, 50.0 * tp, 50.0) for tp in (1, 8))
-    assert one.over_network_s == pytest.approx(8 * (eight.over_network_s or 0))
-    assert one.to_host_s == pytest.approx(8 * (eight.to_host_s or 0))
-    assert (
-        moved(latent, 1000, 8, 50.0, 50.0).to_host_s == moved(latent, 1000, 1, 50.0, 50.0).to_host_s
-    )
-    assert moved(dense, 1000, 8, None, None).over_network_s is None
+    rates = msgspec.structs.replace(RATES, host_bytes_per_s=50e9)
+
+    def moves(name: str, nics: float | None = 400e9) -> dict[int, Serving]:
+        found = servings(model(name), 8, 1000, 2.0, rates, wires(300), nics)
+        return {one.tp: one for one in found}
+
+    dense, latent = moves("Llama 3 70B"), moves("DeepSeek V3")
+    assert dense[1].kv_to_node_s == pytest.approx(8 * (dense[8].kv_to_node_s or 0))
+    assert dense[1].kv_to_host_s == pytest.approx(8 * (dense[8].kv_to_host_s or 0))
+    assert latent[1].kv_to_host_s == latent[8].kv_to_host_s
+    assert moves("Llama 3 70B", None)[8].kv_to_node_s is None
+
+
+def test_products_of_a_token_lie_below_both_roofs() -> None:
+    for one in served("Llama 3 8B").values():
+        assert one.tflops is not None
+        assert one.flop_per_byte is not None
+        assert one.tflops * 1e12 <= (RATES.flops or 0)
+        assert one.tflops * 1e12 <= one.flop_per_byte * (RATES.bytes_per_s or 0)
+    alone = served("Llama 3 8B")[1]
+    least = alone.requests / (2 + 4096 * kv_bytes(model("Llama 3 8B")) * alone.requests / 8e9)
+    assert alone.flop_per_byte == pytest.approx(2 * least, rel=0.2)
 
 
 def test_unknown_rates_give_no_time() -> None:
