@@ -32,10 +32,10 @@ def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
         return None
     found, _ = symptoms(log)
     known = any(one.severity is not CANNOT_TELL for one in found)
-    # An operation that failed for an open cause counts only where nothing else describes the node.
-    # Words of failure that name no operation make no log: many a list of packages has some. Nor
-    # does a program, which holds all of its messages.
-    words = bool(alone and found and b"\0" not in data[:_HEAD_BYTES])
+    # Beside what describes a node, words of failure that name no operation make no log: many a list
+    # of packages has some. Nor does a program, which holds all of its messages.
+    named = alone or any(one.candidates for one in found)
+    words = bool(named and found and b"\0" not in data[:_HEAD_BYTES])
     if not (log.library_lines or log.notes or known or words):
         return None
     machine = _machine(log) if alone else PartialNode()
