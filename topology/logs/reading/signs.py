@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from ...model.literals import further, literals
+from ...model.no_output import is_no_output
 from ...recorded.sought import Sought, Vocabulary
 
 VIA = (b" via P2P/", b" via SHM/", b" via NET/", b" via COLLNET/")
@@ -116,6 +117,8 @@ class Signs:
     def excerpt(self, line: bytes, possible: Iterable[re.Pattern[str]]) -> str | None:
         """The part of the line that one of the patterns matches, None where none does."""
         decoded = line.decode("utf-8", "replace").strip()
+        if is_no_output(decoded):
+            return None
         named = _LIBRARY.search(line) is not None
         held: dict[tuple[bytes, ...], bool] = {(): True}
         for pattern in possible:

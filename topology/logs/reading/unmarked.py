@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
+from ...model.no_output import is_no_output
 from ...model.severity import Word
 from ...recorded.kept import KeptText
 from ...recorded.said_versions import MARKS as VERSION_MARKS
@@ -70,9 +71,10 @@ _HARMLESS = re.compile(
     rb"|(?<![\w.:])(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities"
     rb"|\b[Cc]orrected\b"
     rb"|^\W*(?:\[\w+\]:)?\[W[ \d]|^\W*I\d{4} \d\d:\d\d:\d\d\."
-    rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) "
+    rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) |^(?:lspci|pcilib): "
 )
-"""The words of failures in counts that are zero, in remarks, in warnings and in advice."""
+"""The words of failures in counts that are zero, in remarks, in warnings and in advice, and what
+lspci lacks for itself in a container (libkmod, VPD)."""
 CODED = (
     b"return code", b"exit code", b"exitcode", b"Exit code", b"errno", b"Errno", b"libibverbs",
     b"libfabric", b"Libfabric", b"ibv_", b"Signal ", b"signal ", b"SIGKILL", b"SIGSEGV", b"SIGABRT",
@@ -297,6 +299,8 @@ class Unmarked:
     def _understand(self, raw: bytes) -> tuple[Said, bytes | None, bool]:
         """What a line says, the part that a sign matches, and whether it may name versions."""
         line = said(raw)
+        if line.last_words and is_no_output(line.text.decode("latin-1")):
+            line = line._replace(last_words=False)
         signs = self.telling.get(raw)
         known = signs is not None
         if signs is None:
@@ -333,7 +337,7 @@ def _complains(text: bytes) -> bool:
     said = _SUSPECT.search(text) is not None and not _HARMLESS.search(text)
     said = said or _MISSING.search(text) is not None
     dull = _FRAME.search(text) or _REMARK.search(text) or _DATA.match(text)
-    return said and not dull
+    return said and not dull and not is_no_output(text.decode("latin-1"))
 
 
 def _holds(line: bytes, marks: Iterable[bytes]) -> bool:
