@@ -40,7 +40,7 @@ from gputop.topology.cost.work import Recompute, work_of
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.hardware.specs import Sku
-from gputop.topology.model.english import plural
+from gputop.topology.model.english import listing, plural
 from gputop.topology.model.severity import FigureBasis
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.versions import UnknownVersionError, asked_for, version_for
@@ -49,7 +49,10 @@ from gputop.topology.node import Node
 SEQUENCE = 4096
 """Where nobody says and the model was made for as many."""
 LONGEST = 1 << 24
-P2P_DISABLE = "NCCL_P2P_DISABLE"
+AGAINST_P2P = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE")
+"""Variables that take GPUs from their links, or from the memory of the host."""
+WORTH = 0.99
+"""A step that is no shorter than this share without them says nothing."""
 ANY = "any"
 
 
@@ -263,27 +266,30 @@ def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     balance = tensor_balance(found, min(case.wires.each, case.gpus))
     whole = costs_of(case.node).all_reduce
     sick = "" if whole is None or not whole.lost else f"Links are not healthy here: {whole.text}."
-    remedies = () if whole is None or not case.wires.staged else (_without_p2p(case, found),)
+    remedies = () if whole is None else (_without_variables(case, found),)
     launches = case.asked.eager and any(one.layout.gpus > 1 for one in found)
     said = [sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
     return tuple(one for one in said if one)
 
 
-def _without_p2p(case: _Case, found: list[RankedLayout]) -> str:
-    """What NCCL_P2P_DISABLE costs the first layout; "" where that is not known."""
+def _without_variables(case: _Case, found: list[RankedLayout]) -> str:
+    """What variables against P2P cost the first layout; "" where they cost nothing."""
     first = next((one for one in found if one.time is not None and one.time.exposed), None)
-    if first is None or first.time is None:
-        return ""
     snapshot = case.node.snapshot
-    others = tuple(one for one in snapshot.environment if one.name != P2P_DISABLE)
+    to_blame = [one for one in snapshot.environment if one.name in AGAINST_P2P]
+    if first is None or first.time is None or not to_blame:
+        return ""
+    others = tuple(one for one in snapshot.environment if one not in to_blame)
     node = Node(msgspec.structs.replace(snapshot, environment=others)).decide()
     wires = NodeWires(node, case.asked.nodes)
     better = step_time(case.shape, first.layout, first.plan, case.rates, wires.of)
-    if isinstance(better, str):
+    if isinstance(better, str) or better.step_s >= WORTH * first.time.step_s:
         return ""
+    verb = "is" if len(to_blame) == 1 else "are"
+    given = listing([f"{one.name}={clean(one.value, 20)}" for one in to_blame])
     return (
-        f"{P2P_DISABLE}=1 is set here: without it a step of {first.layout.text} takes "
-        f"{better.step_s / first.time.step_s:.2f} times as long."
+        f"{given} {verb} set here: without {'it' if len(to_blame) == 1 else 'them'} a step of "
+        f"{first.layout.text} takes {better.step_s / first.time.step_s:.2f} times as long."
     )
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from ..expectation.calls.kinds import CollectiveKind, bus_share
 from ..expectation.calls.times import EACH_RANK_S, FIXED_S, CallTime, TimesOfCalls
 from ..expectation.links import link_of_pair
+from ..expectation.ways import TakenWay
 from ..hardware.specs import BoardLinks
 from ..model.severity import FigureBasis
 from ..node import Node
@@ -19,13 +20,12 @@ KINDS = (
     CollectiveKind.ALL_TO_ALL, CollectiveKind.SEND,
 )  # fmt: skip
 """What layouts need."""
+WAYS = {
+    TakenWay.PCIE: "PCIe",
+    TakenWay.HOST: "the host's memory",
+    TakenWay.NETWORK: "NICs of the host itself",
+}
 NAMES = {WireKind.NVLINK: "NVLink", WireKind.NVSWITCH: "NVLink", WireKind.XGMI: "xGMI"}
-STAGED_GBS = (
-    {CollectiveKind.ALL_REDUCE: 28.4, CollectiveKind.ALL_TO_ALL: 23.5, CollectiveKind.SEND: 36.4},
-    25.5,
-)
-"""With NCCL_P2P_DISABLE=1 over two H200 (PCIe 5.0 x16), and an all-reduce over four: NCCL 2.28.9,
-1 GiB. Older hosts have half of it."""
 NETWORK_LATENCY_S, EACH_NODE_S = 30e-6, 4e-6
 """A small all-reduce between nodes over InfiniBand or RoCE by a tree, and what a level adds."""
 NETWORK_SHARE = 0.92
@@ -135,11 +135,9 @@ class NodeWires:
                 slowest, addresses = call, group
         if slowest is None:
             return None
-        if self.staged and slowest.basis is not FigureBasis.MEASURED:
-            return self._through_host(ranks, slowest.fixed_us / 1e6)
         curves = {kind: self._curve(addresses, kind, every) for kind in KINDS}
         return GroupWire(
-            name=self._name(addresses),
+            name=WAYS.get(slowest.way) or self._name(addresses),
             ranks=ranks,
             curves={kind: curve for kind, curve in curves.items() if curve},
             latency_s=slowest.fixed_us / 1e6,
@@ -147,22 +145,6 @@ class NodeWires:
             source=slowest.source,
             least=slowest.us / slowest.high_us,
             most=slowest.us / slowest.low_us,
-        )
-
-    def _through_host(self, ranks: int, latency: float) -> GroupWire:
-        """Without P2P, whatever joins the GPUs."""
-        two, more = STAGED_GBS
-        rates = two if ranks == 2 else {CollectiveKind.ALL_REDUCE: more}
-        return GroupWire(
-            name="the host's memory",
-            ranks=ranks,
-            curves={
-                kind: _with_latency(rate * 1e9, latency, ranks) for kind, rate in rates.items()
-            },
-            latency_s=latency,
-            basis=FigureBasis.ESTIMATE,
-            source="H200 with NCCL_P2P_DISABLE=1",
-            least=0.5,
         )
 
     def _curve(
@@ -173,12 +155,10 @@ class NodeWires:
         return tuple((size, call.busbw_gbs * 1e9) for size, call in calls if call is not None)
 
     def _name(self, addresses: list[str]) -> str:
-        """What its pairs go over, by the slowest kind."""
-        if self.staged:
-            return "the host's memory"
+        """The fast links of its pairs, by the first kind."""
         places = {gpu.address: place for place, gpu in enumerate(self.gpus)}
-        names = {self._link(places[one], places[two]) for one, two in pairwise(addresses)}
-        return "PCIe" if "PCIe" in names else min(names)
+        found = (self._link(places[one], places[two]) for one, two in pairwise(addresses))
+        return min((name for name in found if name), default="fast links")
 
     def _all_groups(self, ranks: int, stride: int) -> list[range]:
         """All groups of a layout by the places of their GPUs."""
@@ -201,18 +181,12 @@ class NodeWires:
     def _addresses(self, group: range) -> list[str]:
         return [self.gpus[place].address for place in group]
 
-    @property
-    def staged(self) -> bool:
-        """Whether NCCL is told to leave P2P out, so that all goes through the host's memory."""
-        values = {one.name: one.value for one in self.node.snapshot.environment}
-        return values.get("NCCL_P2P_DISABLE") == "1"
-
     def _link(self, one: int, other: int) -> str:
         sku = self.node.devices.sku(self.gpus[one])
-        if sku is None or other >= len(self.gpus):
-            return "PCIe"
+        if sku is None:
+            return ""
         link = link_of_pair(self.node, self.gpus[one], self.gpus[other], sku)
-        return "PCIe" if link is None else NAMES.get(link.kind, "PCIe")
+        return "" if link is None else NAMES.get(link.kind, "")
 
 
 def _plateau(wire: GroupWire) -> float:

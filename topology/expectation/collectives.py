@@ -13,8 +13,9 @@ from .collective_figures import LARGE_BYTES, Reached, estimated, published
 from .judgement import ESTIMATE, TOO_HIGH, Band, Expected, band
 from .links import FAST, PCIE, SAME, LinkRates, link_of_pair, mesh_links_down, proven
 from .modelled import modelled, overlooked, rings_left
-from .over_pcie import LINKS, over_pcie
+from .over_pcie import over_pcie
 from .variables import Variables, choice_at
+from .ways import TakenWay, way_of_rings
 
 COLLECTIVES = {
     quantities.ALL_REDUCE: ("allreduce_busbw", "AllReduce"),
@@ -88,7 +89,7 @@ def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
     link = narrowest(node, group, sku)
     algorithm, found = _healthy(variables, figure, group, sku, link)
     if found is None or found[2] == MODEL:
-        ranged = _of_links(node, variables, figure, group, found)
+        ranged = _of_links(node, variables, figure, group)
         if ranged is not None:
             return ranged
     if found is None:
@@ -138,21 +139,19 @@ def _of_links(
     variables: Variables,
     figure: Measurement,
     group: Participants,
-    found: Reached | None,
 ) -> Expected | None:
     """A range where rings go over PCIe, of which the library's model knows three rates."""
     size = figure.bytes_per_copy
     if figure.quantity != quantities.ALL_REDUCE or (size is not None and size < CURVE_BYTES):
         return None
+    free = variables.healthy(variables.had(figure), group.addresses)
+    if free is None or way_of_rings(free) is TakenWay.LINKS:
+        return None  # what takes its links from a group is no property of a healthy node
     made = variables.with_variables(variables.had(figure), group.addresses)
     over = None if made is None or made.failure else over_pcie(made, node)
     if over is None:
         return None
-    modelled_gbs = 0.0 if found is None else found[0]
-    inside = over.low <= modelled_gbs <= over.high
-    point = band(
-        modelled_gbs if inside else over.middle, "GB/s", ESTIMATE, LINKS, scaled=(over.because,)
-    )
+    point = band(over.gbs, "GB/s", ESTIMATE, over.source, scaled=(over.because,))
     ranged = msgspec.structs.replace(point, low=over.low, high=over.high)
     return Expected(band=ranged, plateau=size is None or size >= PLATEAU_BYTES)
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from ...expectation.collectives import ring_gbs
-from ...expectation.cost.all_reduce import staged_gbs
 from ...expectation.cost.cost import PREDICTED
 from ...expectation.judge import Judge
 from ...expectation.modelled import modelled
+from ...expectation.over_pcie import over_pcie_here
 from ...expectation.variables import VariableEffect
 from ...model.quantities import ALL_REDUCE
 from ...model.snapshot import Measurement
@@ -196,11 +196,9 @@ def _with_figures(
     sku = case.sku(case.gpus[0])
     worst = moves.worst
     if worst:
-        if moves.sockets or worst == "SHM":
-            after = staged_gbs(sku, sockets=moves.sockets)
-        way = "by sockets" if moves.sockets else "through SHM"
-        note = f"measured {way} on four H200, PCIe 5.0" if after is not None else ""
-        basis = "; ".join(filter(None, (basis, note)))
+        over = over_pcie_here(judge.variables, case.node, gpus, there.environment)
+        after = None if over is None else over.gbs
+        basis = "; ".join(filter(None, (basis, "" if over is None else over.source)))
         # On a node that gains nothing from P2P (all pairs over PCIe) there is nothing to compare.
         if before is not None and after is not None and after >= WORSE * before:
             after = None

@@ -18,18 +18,20 @@ from itertools import pairwise
 
 import msgspec
 
+from ...flags.what_if.changes import BEFORE
 from ...hardware.specs import LOOK, Sku
 from ...model.machine import Gpu
 from ...model.severity import FigureBasis
 from ...model.snapshot import Measurement
-from ...nccl.prediction import P2P
+from ...nccl.prediction import Prediction
 from ...node import Node
 from ...wiring.wires import WireKind
 from ..collectives import Participants, narrowest, send_gbs
 from ..judge import Judge
 from ..judgement import ESTIMATE, Band
 from ..links import PCIE
-from ..over_pcie import over_pcie
+from ..over_pcie import over_pcie_here
+from ..ways import TakenWay, way_of_pairs, way_of_rings
 from .kinds import QUANTITIES, CollectiveKind, bus_share
 from .sharing import IN_RINGS, Slower, reach_gbs, slower
 
@@ -87,6 +89,8 @@ class CallTime(msgspec.Struct, frozen=True, kw_only=True):
     """The size over the time."""
     basis: FigureBasis
     source: str
+    way: TakenWay
+    """What the slowest hop goes over."""
     communicators: int = 1
     """Groups that run such a call at the same time, this one included."""
     slower: float = 1.0
@@ -148,6 +152,7 @@ class TimesOfCalls:
             algbw_gbs=size / seconds / 1e9,
             basis=rate.basis,
             source=rate.source,
+            way=self._way(group, collective),
             communicators=1 + len(beside),
             slower=more.factor,
             shared=more.where,
@@ -172,9 +177,8 @@ class TimesOfCalls:
 
     def _orders(self, gpus: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         """The rings of a group, each an order of its ranks; the ranks' own where none is known."""
-        some = None if tuple(gpus) == self._everyone else tuple(gpus)
-        made = self.judge.variables.with_variables(self.judge.variables.here, some)
-        ring = None if made is None or made.failure else made.graphs.ring
+        made = self._prediction(self._group(gpus))
+        ring = None if made is None else made.graphs.ring
         if ring is None or not ring.orders:
             return (tuple(range(len(gpus))),)
         return ring.orders
@@ -201,18 +205,29 @@ class TimesOfCalls:
         return max(alone, self._fixed(group) + WAY_UP_S + more.busy * wire / full)
 
     def _by_host(self, group: Sequence[Gpu]) -> bool:
-        """Whether some pair goes over PCIe: by its links, or because NCCL takes P2P from it."""
+        """Whether some pair goes without fast links: it has none, or NCCL takes P2P from it."""
         sku = self._sku(group)
         link = None if sku is None else narrowest(self.node, _participants(group), sku)
         if link is None or link.kind is PCIE:
             return True
-        here = self.node.prediction
-        wanted = {gpu.address for gpu in group}
-        return here is not None and any(
-            pair.transport != P2P
-            for pair in here.pairs
-            if {pair.src_bus_id, pair.dst_bus_id} <= wanted
-        )
+        made = self._prediction(group)
+        return made is not None and way_of_pairs(made) is not TakenWay.LINKS
+
+    def _prediction(self, group: Sequence[Gpu]) -> Prediction | None:
+        """What the library decides for these GPUs under the variables set here."""
+        variables = self.judge.variables
+        made = variables.with_variables(variables.here, self._some(group))
+        return None if made is None or made.failure else made
+
+    def _some(self, group: Sequence[Gpu]) -> tuple[str, ...] | None:
+        addresses = tuple(gpu.address for gpu in group)
+        return None if addresses == self._everyone else addresses
+
+    def _way(self, group: Sequence[Gpu], collective: CollectiveKind) -> TakenWay:
+        made = self._prediction(group)
+        if made is None:
+            return TakenWay.PCIE if self._by_host(group) else TakenWay.LINKS
+        return way_of_rings(made) if collective in IN_RINGS else way_of_pairs(made)
 
     def _sku(self, group: Sequence[Gpu]) -> Sku | None:
         models = [self.node.devices.sku(gpu) for gpu in group]
@@ -262,21 +277,23 @@ class TimesOfCalls:
         return _Rate(value, value / WIDE, value * WIDE, ESTIMATE, ON_LINKS)
 
     def _over_pcie(self, group: tuple[Gpu, ...], collective: CollectiveKind) -> _Rate | None:
-        here = self.judge.variables.with_variables(
-            self.judge.variables.here, _participants(group).addresses
-        )
-        ranged = None if here is None or here.failure else over_pcie(here, self.node)
-        if ranged is None and collective not in IN_RINGS:
+        over = over_pcie_here(self.judge.variables, self.node, self._some(group))
+        if over is None:
+            return self._without_range(group, collective)
+        share = OF_ALL_REDUCE.get(collective, 1.0)
+        source = over.source if share == 1.0 else f"{ON_ALL_REDUCE}; {over.source}"
+        low, now, high = (rate * share * 1e9 for rate in (over.low, over.gbs, over.high))
+        return _Rate(now, low, high, ESTIMATE, source)
+
+    def _without_range(self, group: tuple[Gpu, ...], collective: CollectiveKind) -> _Rate | None:
+        """Where some pairs go over PCIe and the rings do not, or RCCL counts its own."""
+        if collective not in IN_RINGS:
             return self._by_pairs(group, collective)
         band = self._band(group, CollectiveKind.ALL_REDUCE, None)
         if band is None or band.healthy <= 0:
             return self._by_links(group, collective)
-        share = OF_ALL_REDUCE.get(collective, 1.0)
-        source = band.source if share == 1.0 else f"{ON_ALL_REDUCE}; {band.source}"
         now = band.healthy if band.reach is None else band.reach
-        return _Rate(
-            now * share * 1e9, band.low * share * 1e9, band.high * share * 1e9, ESTIMATE, source
-        )
+        return _Rate(now * 1e9, band.low * 1e9, band.high * 1e9, ESTIMATE, band.source)
 
     def _curve(
         self, group: tuple[Gpu, ...], collective: CollectiveKind
@@ -302,6 +319,8 @@ class TimesOfCalls:
         found: dict[int, float] = {}
         for figure in self.node.snapshot.measurements:
             if figure.quantity != QUANTITIES.get(collective) or not figure.credible:
+                continue
+            if figure.details.get(BEFORE):  # measured under other variables
                 continue
             named = figure.details.get("devices", figure.details.get("gpus"))
             gpus = set(named) if isinstance(named, list | tuple) else set(self._everyone)

@@ -6,33 +6,27 @@ import msgspec
 
 from ...flags.what_if.changes import BEFORE
 from ...hardware.specs import BoardLinks, PublishedFigure, Sku
-from ...hardware.vendors import NVIDIA
 from ...model import quantities
 from ...model.severity import FigureBasis
 from ...model.snapshot import Measurement
 from ...model.units import figure
-from ...nccl.prediction import NO_NVLS, P2P, Prediction
+from ...nccl.prediction import P2P, Prediction
 from ...node import Node
 from ...wiring.gpu_names import gpu_label
 from .. import collectives
 from ..collective_figures import published
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL, Band, band
-from ..links import SAME, host_link, mesh_links_down
+from ..links import SAME, mesh_links_down
 from ..modelled import COLLECTIVE, modelled, overlooked, ring_gbs, rings_left
-from ..over_pcie import LINKS, PCIE_TYPES, OverPcie, over_pcie
+from ..over_pcie import OverPcie, narrowed, over_pcie_here
 from ..repaired import repaired
 from ..variables import choice_at
+from ..ways import PCIE_TYPES, TakenWay, way_of_rings
 from .cost import PREDICTED, Cost
 
 WHAT = "all-reduce 1 GiB"
 LARGE_BYTES = 1 << 30
-SHM_MEASURED_GBS = 25.5
-"""All-reduce over four H200 (PCIe 5.0 x16), 1 GiB, NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
-NET_MEASURED_GBS = 4.2
-"""The same with NCCL_SHM_DISABLE=1 as well, by sockets."""
-
-
 _RINGS = "rings by the library's own count"
 _KINDS = {"ring": "the rings", "tree": "the trees", "nvls": "NVLS"}
 """Algorithm -> whose channels its graph has."""
@@ -47,7 +41,6 @@ BRIDGED = ("nvlink4", 0.48, "a pair on bridges, NVIDIA/nccl issue 1161, January 
 """Links of a board on bridges -> share of the model's figure that was seen: 115 of 240 GB/s."""
 SPREAD = 1.15
 """From this ratio on, what others measured makes the figure a range."""
-_STAGED = "measured with these transports on four H200"
 
 
 class _Figures(msgspec.Struct, frozen=True):
@@ -105,8 +98,11 @@ def _ranged(found: _Figures, here: Prediction, judge: Judge) -> _Figures:
 
     What was not told makes it wider, and never another one.
     """
-    if (over := over_pcie(here, judge.node)) is not None:
-        return _over(found, over)
+    if here.by_nvls_alone:
+        return found
+    over = over_pcie_here(judge.variables, judge.node, None)
+    if over is not None:
+        return _over(found, over, moved=_lost_links(judge, here))
     if found.here is None or here.library.is_rccl or here.graphs.ring is None:
         return found
     if found.healthy is None or found.here < SAME * found.healthy:
@@ -141,11 +137,11 @@ def _whole_nodes(sku: Sku, count: int, here: Prediction) -> list[PublishedFigure
     ]
 
 
-def _over(found: _Figures, over: OverPcie) -> _Figures:
-    """The figures with those of the links; NCCL's floor is no figure."""
-    inside = found.here is not None and over.low <= found.here <= over.high
-    # Where nobody measured these transports there is a range, and no point of it is likelier.
-    point = found.here if inside or found.here is None else over.middle
+def _over(found: _Figures, over: OverPcie, *, moved: bool) -> _Figures:
+    """The figures with those of the slots; NCCL's floor is no figure.
+
+    `moved`: whether a healthy node has fast links instead, whose figure then stands.
+    """
     share = 1.0
     if found.healthy and found.here is not None:
         share = min(1.0, found.here / found.healthy)
@@ -156,10 +152,11 @@ def _over(found: _Figures, over: OverPcie) -> _Figures:
         notes.append(f"What helped others: {'; '.join(over.remedies)}.")
     return msgspec.structs.replace(
         found,
-        healthy=found.healthy if inside or point is None else point / share,
-        here=point,
+        healthy=found.healthy if moved else over.gbs / share,
+        here=over.gbs,
+        least=None,
         basis=ESTIMATE,
-        source=LINKS,
+        source=over.source,
         low=over.low,
         high=over.high,
         notes=tuple(notes),
@@ -199,12 +196,14 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     healthy = modelled(whole, LARGE_BYTES)
     if healthy is None or now is None or overlooked(whole, here, LARGE_BYTES):
         return _by_rings(whole, here, typical)
+    if here.by_nvls_alone:
+        return _by_nvls(healthy, now, judge)
     if _moved(whole, here):
-        if here.library.is_rccl:
-            return _by_rings(whole, here, typical)
-        return _without_p2p(healthy, now, here, judge)
+        return _Figures(healthy)
     ring = here.graphs.ring
-    narrow = _narrow(judge) if ring is not None and ring.type_intra in PCIE_TYPES else 1.0
+    over_slots = ring is not None and ring.type_intra in PCIE_TYPES
+    narrow = narrowed(judge.node, [gpu.address for gpu in judge.node.machine.gpus])
+    narrow = narrow if over_slots else 1.0
     guess = narrow < 1 or (ring is not None and ring.estimate is not None)
     because = "" if guess else _in_steps(whole, here)
     basis = ESTIMATE if guess else PREDICTED
@@ -228,16 +227,19 @@ def _in_steps(whole: Prediction, here: Prediction) -> str:
     )
 
 
-def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> _Figures:
-    """The model does not ask by which transport bytes go, nor whether NVLS comes up so."""
-    if here.by_nvls_alone:
-        slow = judge.variables.with_more(NO_NVLS)
-        least = None if slow is None else modelled(slow, LARGE_BYTES)
-        return _Figures(healthy, now, PREDICTED, collectives.MODEL, least)
-    sockets = any("Socket" in pair.label for pair in here.pairs)
-    if sockets or all(not pair.by_net for pair in here.pairs):
-        return _Figures(healthy, staged_gbs(_sku(judge), sockets=sockets), ESTIMATE, _STAGED)
-    return _Figures(healthy)
+def _by_nvls(healthy: float, now: float, judge: Judge) -> _Figures:
+    """Nobody knows whether NVLS comes up without P2P; at least there is what rings give."""
+    slow = over_pcie_here(judge.variables, judge.node, None)
+    least = None if slow is None else slow.gbs
+    return _Figures(healthy, now, PREDICTED, collectives.MODEL, least)
+
+
+def _lost_links(judge: Judge, here: Prediction) -> bool:
+    """Whether a healthy node with the defaults has fast links where this one has none."""
+    whole = judge.variables.healthy(judge.variables.here, None)
+    if whole is None or whole.failure:
+        return False
+    return way_of_rings(whole) is TakenWay.LINKS and way_of_rings(here) is not TakenWay.LINKS
 
 
 def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figures:
@@ -251,11 +253,7 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
     healthy = model or (rings if made is None else made.healthy)
     both = _RINGS if model is None else f"{collectives.MODEL}; {_RINGS}"
     if _moved(whole, here):
-        ring = here.graphs.ring
-        # A ring that a model of a node prescribes keeps the speed of the links it cannot use.
-        counted = ring is not None and ring.type_intra in PCIE_TYPES
-        by_net = any(pair.by_net for pair in here.pairs)
-        return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=both)
+        return _Figures(healthy, source=both)
     share = rings_left(whole, here) or 1.0
     if model is not None:
         return _Figures(healthy, healthy * share, ESTIMATE, both)
@@ -267,17 +265,6 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
 def _sku(judge: Judge) -> Sku | None:
     gpus = judge.node.machine.gpus
     return judge.node.devices.sku(gpus[0]) if gpus else None
-
-
-def _narrow(judge: Judge) -> float:
-    """What is left of the narrowest slot: NCCL reads what a slot could be, not what it is."""
-    links = [
-        link
-        for gpu in judge.node.machine.gpus
-        if (sku := judge.node.devices.sku(gpu)) is not None
-        and (link := host_link(judge.node, gpu, sku)) is not None
-    ]
-    return min((link.now_gbs / link.design_gbs for link in links if link.missing), default=1.0)
 
 
 def _measured(node: Node, judge: Judge) -> Measurement | None:
@@ -309,11 +296,3 @@ def _moved(whole: Prediction, here: Prediction) -> bool:
         pair.p2p and then.get((pair.src_bus_id, pair.dst_bus_id), P2P) != P2P
         for pair in whole.pairs
     )
-
-
-def staged_gbs(sku: Sku | None, *, sockets: bool) -> float | None:
-    """Measured bus bandwidth of an all-reduce without P2P on such a GPU: NCCL, PCIe 5.0."""
-    if sockets:
-        return NET_MEASURED_GBS
-    like = sku is not None and sku.vendor == NVIDIA.name and sku.pcie_gen == 5
-    return SHM_MEASURED_GBS if like else None

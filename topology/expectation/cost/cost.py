@@ -65,8 +65,15 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         refuted = self.healthy is not None and self.here > _REFUTING * self.healthy
         if self.healthy is None or refuted or not (self.lost or self.basis in _HERE):
             return f"{three(self.here)} GB/s ({self.basis})"
-        low = "" if self.least is None else f"{three(self.least)} to "
-        return f"healthy {three(self.healthy)} → here {low}{three(self.here)} GB/s ({self.basis})"
+        return f"healthy {three(self.healthy)} → here {self._left} GB/s ({self.basis})"
+
+    @property
+    def _left(self) -> str:
+        """What is left here, as a range where no figure of it reaches the healthy one."""
+        low, high = self.low, self.high
+        if low is not None and high is not None and self.healthy and high < self.healthy:
+            return f"{three(low)} to {three(high)}"
+        return f"{'' if self.least is None else f'{three(self.least)} to '}{three(self.here)}"
 
     @property
     def text(self) -> str:
