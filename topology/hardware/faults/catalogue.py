@@ -32,6 +32,8 @@ OF_MEMORY = ("FAULT_INFO_TYPE_POISONED", "Double Bit ECC Error")
 WANTS = re.compile(r"(?i)\breset\b")
 """What a line says further of a fault that a reset ends."""
 RESET, RESTART, IGNORE = "reset-gpu", "restart-program", "ignore"
+ASK = "ask-recovery"
+"""Where an Xid 154 does not say, in a word that is known, what the driver wants."""
 ASKED = {
     "0x0": (NOTICE, ""), "0x1": (BROKEN, RESET), "0x2": (BROKEN, "restart-node"),
     "0x3": (BROKEN, "drain-p2p"), "0x4": (SLOW, "drain-and-reset"),
@@ -224,8 +226,11 @@ def _of_switch(event: KernelEvent, row: KernelFault, _driver: int | None) -> Ker
 def _asked(event: KernelEvent, row: KernelFault, _driver: int | None) -> KernelFault:
     """Xid 154: the driver says itself what it needs."""
     number = event.said.partition(" ")[0]
-    severity, act = ASKED.get(number, (BROKEN, ""))
-    wants = meanings("xid 154").get(number, f"what it calls {event.said}")
+    severity, act = ASKED.get(number, (BROKEN if event.said else CANNOT_TELL, ASK))
+    called = (
+        f"what it calls {event.said}" if event.said else "an action that the line does not name"
+    )
+    wants = meanings("xid 154").get(number, called)
     return row.but(says=f"the driver asks for {wants}", severity=severity, act=act)
 
 

@@ -79,10 +79,25 @@ def test_what_harms_says_what_to_do() -> None:
     hold(advised, [row for row in rows_with_harm if not 144 <= row.code <= 150], str)
 
 
+@pytest.mark.parametrize(
+    "rest", ["", ",", ", pid=", ", pid='<unknown>', name=<unknown>", ", (", " x"]
+)
+def test_a_line_that_is_cut_off_says_whole_things_and_what_to_do(rest: str) -> None:
+    def advised(row: KernelFault) -> None:
+        for event in read_lines([f"{GPU}: {row.code}{rest}"]).kernel_events or ():
+            found = fault_of(event)
+            assert "  " not in found.told(event.details)
+            assert not found.told(event.details).endswith(" ")
+            if found.severity.counts and row.code != 45:  # an echo
+                assert list(fixes(found, event.device))
+
+    hold(advised, faults("xid").values(), lambda row: str(row.code))
+
+
 def test_every_action_is_used_and_every_group_has_faults() -> None:
     used = {name for row in every() for name in (row.act, row.then)}
     used |= {row.get(key, "") for row in rows("nvlink5")["nvlink5"] for key in ("act", "then")}
-    used |= {"drain-and-reset", "drain-p2p", "watch-link", "reset-fabric"}
+    used |= {"drain-and-reset", "drain-p2p", "watch-link", "reset-fabric"} | {"ask-recovery"}
     assert {row["id"] for row in rows("actions")["action"]} <= used
     found = {row.rule for row in every()} | {"nvswitch-fatal", "nvswitch-error"}
     assert {group.id for group in groups()} == found

@@ -11,7 +11,15 @@ from itertools import groupby
 
 import msgspec
 
-from ....hardware.faults.catalogue import FaultGroup, KernelFault, fault_of, fixes, groups, told
+from ....hardware.faults.catalogue import (
+    ASK,
+    FaultGroup,
+    KernelFault,
+    fault_of,
+    fixes,
+    groups,
+    told,
+)
 from ....model.finding import Finding
 from ....model.kernel_event import KernelEvent, KernelSource
 from ....sources.nvidia.recovery import NONE
@@ -32,7 +40,8 @@ def _read(case: Case) -> list[Told]:
     version = (software.nvidia_driver or "").partition(".")[0] if software is not None else ""
     driver = int(version) if version.isdecimal() and len(version) < 6 else None
     asking = [event for event in events if event.code == "154" and not event.over]
-    asked = {event.device: fault_of(event, driver).act for event in asking}
+    acts = {event.device: fault_of(event, driver).act for event in asking}
+    asked = {device: act for device, act in acts.items() if act != ASK}
     found = []
     for event in events:
         now = msgspec.structs.replace(event, over=event.over or _denied(case, event))
