@@ -10,12 +10,15 @@ import msgspec
 
 from .errors import GputopError
 from .part import PartialNode
+from .snapshot import Problem, ProblemKind
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Largest file that is read; recordings of real nodes are below 1 MB."""
 TEXT_BYTES = 4 * 1024 * 1024
 """Most that a tool prints as text about one node."""
 
+MOST_MEASURED = 65_536
+"""Figures that are kept of one text, over 1 kB each: four matrices of 128 GPUs have as many."""
 MOST_VALUES = 3_000_000
 """Values of a JSON text; 65,536 ranks of a job have half as many."""
 HEAVY = 3
@@ -87,12 +90,23 @@ def text_format(
     def parse_data(data: bytes, path: Path) -> PartialNode:
         if len(data) > most_bytes:
             raise FormatError(f"{len(data)} bytes; the limit is {most_bytes}")
-        return parse(data.decode("utf-8", "replace").split("\n"))
+        part = parse(data.decode("utf-8", "replace").split("\n"))
+        return _bounded(part, id) if len(part.measurements) > MOST_MEASURED else part
 
     def recognises(head: bytes, path: Path) -> bool:
         return starts.search(head.decode("utf-8", "replace")) is not None
 
     return Format(id=id, recognises=recognises, parse=parse_data, starts=starts, **others)
+
+
+def _bounded(part: PartialNode, source: str) -> PartialNode:
+    """Without the figures beyond MOST_MEASURED, which a problem tells."""
+    text = f"{len(part.measurements):,} figures; the first {MOST_MEASURED:,} are kept"
+    return msgspec.structs.replace(
+        part,
+        measurements=part.measurements[:MOST_MEASURED],
+        problems=(*part.problems, Problem(source=source, kind=ProblemKind.CUT, text=text)),
+    )
 
 
 def json_values(data: bytes) -> Any:
