@@ -67,6 +67,16 @@ def test_a_healthy_job_accuses_nobody(name: str) -> None:
     assert not any(finding.severity.counts for finding in job.findings)
 
 
+@pytest.mark.parametrize("number", range(5))
+def test_ranks_that_only_launch_and_are_late_in_turns_are_not_accused(number: int) -> None:
+    """FSDP on a host that launches slowly: in three of five looks rank 1 was late, then rank 0."""
+    folder = TESTS / "recordings/jobs-h200x2"
+    told = replayed(recorded(folder / f"fsdp-{number}.json", folder / "node.json"))
+    (job,) = (job for job in told.jobs if job.program == "job.py")
+    assert job.verdict is JobVerdict.RUNS
+    assert job.accused == ()
+
+
 # Shares of a step by PyTorch's profiler: computing, exposed kernels of NCCL, nothing; in percent.
 @pytest.mark.parametrize(
     ("name", "rank", "shares"),
