@@ -13,6 +13,8 @@ from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.surroundings import RdmaPort
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.places import TESTS
+from tests.topology.jobs.replaying import recorded
 
 PRESENT = ("cma", "posix", "self", "sysv", "tcp")
 """Transports of the machine on which the answers below were recorded; it had eth0 and lo."""
@@ -97,6 +99,33 @@ def test_it_says_what_the_rules_prove(
 ) -> None:
     text = told(demo, **values)
     assert [part for part in parts if part not in text] == []
+
+
+# What UCX_PROTO_INFO=y of UCX 1.22.0 printed of tagged messages of 64 MiB from one H200 to another:
+# two processes of a host without RDMA, by ucx_perftest -t tag_bw -m cuda.
+BY_CUDA_IPC = "rendezvous zero-copy read from remote | cuda_ipc/cuda"
+STAGED = "rendezvous pipeline cuda_copy, flushed write to remote, frag host | cma/memory"
+TAKEN = {
+    None: BY_CUDA_IPC,
+    "cuda_ipc,cuda_copy,tcp,self": BY_CUDA_IPC,
+    "^cuda_ipc": STAGED,
+    "tcp,sm,self,cuda_copy": STAGED,
+    "tcp,sm,self": "ucp test failed to allocate memory",
+}
+MEANS = {
+    "cuda_ipc/cuda": "Inside this host: cuda_ipc, straight from GPU to GPU",
+    "cma/memory": "cuda_copy at both ends and shared memory between them",
+    "failed": "leaves cuda_copy out: UCX takes GPU memory for host memory",
+}
+
+
+@pytest.mark.parametrize("transports", TAKEN)
+def test_two_h200_took_the_way_that_is_told(transports: str | None) -> None:
+    folder = TESTS / "recordings/jobs-h200x2"
+    snapshot = recorded(folder / "fsdp-0.json", folder / "node.json").snapshot
+    text = said_of(snapshot, **({} if transports is None else {"UCX_TLS": transports}))
+    (said,) = (said for part, said in MEANS.items() if part in TAKEN[transports])
+    assert said in text
 
 
 def test_without_rdma_it_is_tcp_and_without_either_nothing_is_known() -> None:
