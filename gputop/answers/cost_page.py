@@ -20,7 +20,7 @@ def page(found: CostAnswer) -> Page:
         blocks += [*_serving(found), Heading("Notes"), _ends(found)]
         return Page(title="cost", blocks=tuple(blocks))
     shown = found.layouts[:MOST]
-    blocks += [Heading(f"Layouts ({found.basis})"), _table(shown)]
+    blocks += [Heading(f"Layouts ({found.basis})"), layout_table(shown)]
     more = len(found.layouts) - len(shown)
     if more:
         blocks.append(Text(f"{more} more in --json, slower or too large.", indent=2))
@@ -31,6 +31,19 @@ def page(found: CostAnswer) -> Page:
         blocks += [Heading(f"Communication of {best.ways}, a step"), _communication(best)]
     blocks += [Heading("Rooflines"), _bounds(found.rooflines), Heading("Notes"), _ends(found)]
     return Page(title="cost", blocks=tuple(blocks))
+
+
+def row_page(found: CostAnswer, one: CostLayout | Serving) -> Page:
+    """One layout or one width of serving: what decides about it, and what that rests on."""
+    ends = (Heading("Notes"), _ends(found))
+    if isinstance(one, Serving):
+        blocks = (Text(_head(found), role=Role.STRONG), serving_table((one,)), *ends)
+        return Page(title=f"{found.model}: serving on {plural(one.tp, 'GPU')}", blocks=blocks)
+    parts: list[Block] = [Text(one.why, role=Role.STRONG), Text(_head(found)), layout_table((one,))]
+    if one.communication:
+        parts += [Heading("Communication, a step"), _communication(one)]
+    parts += [Heading("Rooflines"), _bounds(found.rooflines), *ends]
+    return Page(title=f"{found.model}: {one.ways}", blocks=tuple(parts))
 
 
 def enough(found: CostAnswer) -> str:
@@ -49,14 +62,19 @@ def _ends(found: CostAnswer) -> Bullets:
     )
 
 
-def _serving(found: CostAnswer) -> list[Block]:
-    """Widths of tensor parallelism, then what it takes to move a prompt's cache."""
+def serving_table(served: tuple[Serving, ...]) -> Table:
+    """A row for each width of tensor parallelism."""
     heads = (
-        Column("tp"), Column("weights", right=True), Column("KV tokens", right=True),
-        Column("prefill", right=True), Column("one request", right=True),
+        Column("tp"), Column("weights", right=True, optional=True), Column("KV tokens", right=True),
+        Column("prefill", right=True), Column("one request", right=True, optional=True),
         Column("requests", right=True), Column("a token of each", right=True),
         Column("tokens/s", right=True), Column("all-reduce", right=True),
     )  # fmt: skip
+    return Table(heads, tuple(_served(one) for one in served))
+
+
+def _serving(found: CostAnswer) -> list[Block]:
+    """Widths of tensor parallelism, then what it takes to move a prompt's cache."""
     cache = (
         Column("tp"), Column("KV of a prompt", right=True), Column("to another node", right=True),
         Column("to the host", right=True),
@@ -64,14 +82,14 @@ def _serving(found: CostAnswer) -> list[Block]:
     each = f"{figure(found.kv_bytes_per_token / 1e3)} kB of KV a token"
     moves = (
         (
-            str(one.tp), f"{figure(one.kv_bytes / 1e9)} GB", _seconds(one.kv_to_node_s),
-            _seconds(one.kv_to_host_s),
+            str(one.tp), f"{figure(one.kv_bytes / 1e9)} GB", duration(one.kv_to_node_s),
+            duration(one.kv_to_host_s),
         )
         for one in found.serving
     )  # fmt: skip
     return [
         Heading(f"Serving prompts of {found.sequence:,} tokens ({found.basis}), {each}"),
-        Table(heads, tuple(_served(one) for one in found.serving)),
+        serving_table(found.serving),
         Heading("Moving a prompt's cache"),
         Table(cache, tuple(moves)),
     ]
@@ -83,8 +101,8 @@ def _served(one: Serving) -> tuple[str, ...]:
     if one.decode_s is None:
         return (*start, UNKNOWN, UNKNOWN, str(one.requests), *([UNKNOWN] * 3))
     return (
-        *start, _seconds(one.prefill_s), _seconds(one.decode_one_s), str(one.requests),
-        _seconds(one.decode_s), f"{one.tokens_per_s or 0:,.0f}",
+        *start, duration(one.prefill_s), duration(one.decode_one_s), str(one.requests),
+        duration(one.decode_s), f"{one.tokens_per_s or 0:,.0f}",
         f"{100 * one.wire_s / one.decode_s:.0f} %",
     )  # fmt: skip
 
@@ -107,7 +125,8 @@ def _billions(count: int) -> str:
     return f"{figure(count / 1e9)} billion" if count >= 1e9 else f"{figure(count / 1e6)} million"
 
 
-def _table(shown: tuple[CostLayout, ...]) -> Table:
+def layout_table(shown: tuple[CostLayout, ...]) -> Table:
+    """A row for each layout."""
     heads = (
         Column("layout"), Column("ZeRO", right=True), Column("recompute", optional=True),
         Column("micro x accum", right=True, optional=True), Column("tokens/s", right=True),
@@ -127,14 +146,15 @@ def _row(one: CostLayout) -> tuple[str, ...]:
         *how,
         f"{one.tokens_per_s or 0:,.0f}",
         UNKNOWN if one.mfu is None else f"{100 * one.mfu:.0f} %",
-        _seconds(one.step_s),
+        duration(one.step_s),
         f"{100 * exposed / one.step_s:.0f} %",
         f"{100 * (one.bubble_s or 0) / one.step_s:.0f} %",
         size,
     )
 
 
-def _seconds(value: float | None) -> str:
+def duration(value: float | None) -> str:
+    """Seconds or milliseconds with three digits."""
     if value is None:
         return UNKNOWN
     return f"{figure(value)} s" if value >= 1 else f"{figure(1e3 * value)} ms"
@@ -147,8 +167,8 @@ def _communication(one: CostLayout) -> Table:
     )  # fmt: skip
     rows = (
         (
-            part.what, part.wire, f"{figure(part.bytes_sent / 1e9)} GB", _seconds(part.seconds),
-            _seconds(part.exposed_s),
+            part.what, part.wire, f"{figure(part.bytes_sent / 1e9)} GB", duration(part.seconds),
+            duration(part.exposed_s),
         )
         for part in one.communication
     )  # fmt: skip
@@ -160,13 +180,14 @@ def _bounds(bounds: tuple[Roofline, ...]) -> Table:
         Column("bound"), Column("on paper", right=True), Column("here", right=True), Column("")
     )  # fmt: skip
     rows = (
-        (one.what, _whole(one.paper, one.unit), _whole(one.here, one.unit), one.unit)
+        (one.what, bound(one.paper, one.unit), bound(one.here, one.unit), one.unit)
         for one in bounds
     )
     return Table(heads, tuple(rows))
 
 
-def _whole(value: float | None, unit: str) -> str:
+def bound(value: float | None, unit: str) -> str:
+    """A bound of a roofline without its unit."""
     if value is None:
         return UNKNOWN
     return figure(value) if unit == "GPUs" else f"{value:,.0f}"

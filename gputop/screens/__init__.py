@@ -9,4 +9,5 @@ NAMES = (
     "findings",
     "jobs",
     "log",
+    "cost",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -42,21 +42,31 @@ def tabs(
     """Names of the screens with their number keys; the shown one stands out.
 
     `signs`: what stands behind some names, so that one sees where to look. The tabs leave room for
-    a word on where the figures come from: first the blanks go, and only at last the ends of names.
+    a word on where the figures come from: first the blanks go, and only at last the ends of names,
+    those of the longest first.
     """
     titles = [name.capitalize() for name in names]
-    short = [
-        title if name == shown else title[:4] for name, title in zip(names, titles, strict=True)
-    ]
     wide = ((" gputop ", "strong"), (" ", ""), *_tabs(names, titles, shown, " ", " ", signs))
     tries = (
         (wide, len(INVENTED)),
         *((_tabs(names, titles, shown, "", gap, signs), LEAST) for gap in (" ", "")),
-        (_tabs(names, short, shown, "", "", signs), LEAST),
+        *(
+            (_tabs(names, short, shown, "", "", signs), LEAST)
+            for short in _shortened(names, titles, shown)
+        ),
     )
     fitting = (line for line, need in tries if width_of(line) + need <= width)
     last = _tabs(names, [title[:3] for title in titles], shown, "", "", signs)
     return next(fitting, cut(last, width))
+
+
+def _shortened(names: Sequence[str], titles: Sequence[str], shown: str) -> Iterator[list[str]]:
+    """Titles with one more of them cut each time, the longest first; the shown one stays."""
+    short = list(titles)
+    places = [place for place, name in enumerate(names) if name != shown]
+    for place in sorted(places, key=lambda place: -len(titles[place])):
+        short[place] = titles[place][:4]
+        yield list(short)
 
 
 def _tabs(

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.screens import NAMES
 from tests.pictures.fleet import each_tab
 from tests.pictures.scenes import DEMOS, SIZES, each_screen
 from tests.support.app import press
@@ -40,7 +41,7 @@ COLOURS: dict[str, dict[str, str]] = {
     "sixteen": {"TERM": "xterm", "COLORTERM": ""},
     "none": {"NO_COLOR": "1"},
 }
-SCREENS = "23456781"
+SCREENS = "".join(map(str, range(2, len(NAMES) + 1))) + "1"
 """Keys of all screens; the first one is open at the start."""
 NARROWER = (100, 30)
 READY = "keys"

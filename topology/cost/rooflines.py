@@ -11,6 +11,9 @@ from .gpu import GpuRates
 from .shape import ModelShape
 from .wires import GroupWire
 
+PRODUCTS = "products are the limit from"
+"""The ridge point: what is computed for each byte."""
+
 
 class Roofline(msgspec.Struct, frozen=True, kw_only=True):
     """One bound, with what it is made of. None where a rate is not known."""
@@ -31,7 +34,7 @@ def rooflines(
     here = (rates.flops, _bus(inside))
     found = [
         Roofline(
-            what="products are the limit from",
+            what=PRODUCTS,
             unit="FLOP a byte",
             paper=rates.sheet_ridge,
             here=rates.ridge,
@@ -53,7 +56,7 @@ def rooflines(
         share = shape.experts / shape.active_experts
         found.append(
             Roofline(
-                what="data parallelism of its experts hides from",
+                what="gradients of experts hide from",
                 unit="tokens a GPU",
                 paper=_tokens(*paper, share),
                 here=_tokens(*here, 2 * share) if on_ring else None,

@@ -24,6 +24,10 @@ LAUNCHES = (
 )
 
 
+SAME = 1.05
+"""Steps that differ by less take equally long, as far as this can tell."""
+
+
 def gigabytes(size: float) -> str:
     """A size with three digits, "61.3 GB"."""
     return f"{figure(size / 1e9)} GB"
@@ -83,6 +87,8 @@ def tensor_balance(every: list[RankedLayout], most: int) -> str:
         return ""
     ratio = none[0].tokens_per_s / wide[0].tokens_per_s
     who = f"Tensor parallelism over {most} GPUs"
+    if SAME > ratio > 1 / SAME:
+        return f"{who} costs as much as it saves."
     if ratio > 1:
         return f"{who} costs more than it saves: a step takes {ratio:.1f} times as long as without."
     return f"{who} pays: without it a step takes {1 / ratio:.1f} times as long."

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gputop.app import GpuTop
+from gputop.screens import NAMES
 from gputop.screens.jobs.list import JobList
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.node.table import GpuTable
@@ -61,7 +62,7 @@ async def test_a_what_if_holds_on_every_screen_until_it_is_undone() -> None:
         async for _ in rounds(pilot):
             if app.what_if.summary:
                 break
-        for key in "12345678":
+        for key in map(str, range(1, len(NAMES) + 1)):
             await press(pilot, key)
             banner = pilot.app.screen.query_one("#what-if", Bar)
             assert banner.display

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gputop.app import GpuTop
+from gputop.screens import NAMES
 from gputop.screens.flags import work
 from gputop.screens.flags import work as flag_work
 from gputop.screens.flags.list import FlagList
@@ -321,7 +322,7 @@ async def test_another_version_is_tried_on_all_screens_and_told_as_by_the_comman
         assert f"Predictions follow {name} " in details
         decisions = told.partition("What changes, ")[2].partition("\n\n")[0]
         assert " ".join(decisions.split()) in details
-        for key in "12345678":
+        for key in map(str, range(1, len(NAMES) + 1)):
             await press(pilot, key)
             await settle(pilot)
             assert f" WHAT IF  {name} {number}" in text(pilot, "#what-if")
