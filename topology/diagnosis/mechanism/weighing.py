@@ -12,7 +12,7 @@ from ...model.severity import CANNOT_TELL, NOTICE, Origin, Sureness
 
 FAULTS = (
     "ecc-uncorrected", "gpu-lost", "row-remap-failed", "row-remap-pending", "cuda-ecc",
-    "xid-bus", "xid-memory", "xid-gsp", "xid-nvlink", "xid-hang", "xid-recovery",
+    "xid-bus", "gpu-unanswered", "xid-memory", "xid-gsp", "xid-nvlink", "xid-hang", "xid-recovery",
     "nvswitch-fatal", "pcie-uncorrected", "amdgpu-memory", "amdgpu-xgmi", "nic-firmware",
     "machine-check", "fabric-not-ready", "gpu-recovery",
 )  # fmt: skip

@@ -207,9 +207,12 @@ def _echoed(log: LogReport, said: Iterable[Finding]) -> list[FailingLine]:
     return _unknown(note for note in log.notes if note.line in lines)
 
 
+UNANSWERED = "gpu-unanswered"
+
+
 def _harm(finding: Finding) -> tuple[int, bool]:
     """The most harmful first; among equals those that say more than that something failed."""
-    return finding.severity.order, finding.id in (*ECHOES, KNOWN)
+    return finding.severity.order, finding.id in (*ECHOES, KNOWN, UNANSWERED)
 
 
 # What the rules find in outputs of tools that stand in a log or in any other text.

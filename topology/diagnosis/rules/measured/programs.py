@@ -2,6 +2,7 @@
 
 import re
 from statistics import median
+from textwrap import shorten
 from typing import Any
 
 from ....hardware.faults.catalogue import fault_of
@@ -14,7 +15,7 @@ from ....model.units import gbs
 from ...case import Case
 from ...rule import Found, Rule, faulty, needed
 
-_SHOWN, _LONGEST = 6, 80
+_SHOWN, _LONGEST = 6, 160
 _DCGM = "dcgm"
 _OF_SETUP = re.compile(
     r"Denylist|Library|Permissions|Persistence|Environment|Page Retirement|Graphics Processes|"
@@ -30,8 +31,27 @@ def _pasted(case: Case) -> list[Measurement]:
     return [figure for figure in case.snapshot.measurements if "pasted" in figure.details]
 
 
+_NOT_RUN = re.compile(r"(?i)error using CUDA API|API call \w+ failed|unable to create CUDA context")
+"""A test of DCGM that could not use the GPU measured nothing."""
+_ADVICE = re.compile(r"[Bb]y running \"([^\"]{3,80}?) ?\"")
+
+
 def _said(figure: Measurement) -> str:
-    return ": ".join(filter(None, (figure.variant, (figure.why_none or "")[:_LONGEST])))
+    words = shorten(figure.why_none or "", _LONGEST, placeholder=" …")
+    return ": ".join(filter(None, (figure.variant, words)))
+
+
+def _advised(figures: list[Measurement]) -> list[str]:
+    """What to do first, by DCGM's own words."""
+    words = " ".join(figure.why_none or "" for figure in figures)
+    commands = dict.fromkeys(_ADVICE.findall(words))
+    steps = [f"Do what DCGM's own words ask for. # {command}" for command in commands]
+    if _NOT_RUN.search(words):
+        steps.append(
+            "See which program holds the GPU, and its compute mode: an exclusive one takes no "
+            "second program. $ nvidia-smi -q -d COMPUTE,PIDS"
+        )
+    return steps
 
 
 def _check_dcgm(case: Case) -> Found:
@@ -48,10 +68,14 @@ def _check_dcgm(case: Case) -> Found:
         f"DCGM {'failed' if failed else 'warned'}: {'; '.join(shown[:3])}",
         devices=[gpu for gpu in case.gpus if gpu.index in numbers],
         evidence=[(_said(figure), figure.verdict or "", figure.source) for figure in bad[:_SHOWN]],
-        impact="These GPUs are beyond DCGM's own limits: jobs there fail, or run slower."
-        if worst
-        else "No test of the hardware failed.",
+        impact="No test of the hardware failed."
+        if not worst
+        else "DCGM could not use the GPU, so it measured nothing: another program holds it, or it "
+        "needs a reset. Jobs there fail in the same way."
+        if all(_NOT_RUN.search(figure.why_none or "") for figure in worst)
+        else "These GPUs are beyond DCGM's own limits: jobs there fail, or run slower.",
         fix=[
+            *_advised(worst or failed or bad),
             "Repeat it on these GPUs with nothing else on the node. $ dcgmi diag -r 3 -v",
             "Look for Xid lines of the same time. # dmesg | grep -iE 'xid|sxid'",
         ],

@@ -27,7 +27,9 @@ _VERDICTS = {
     "Failure": DataVerdict.FAILED,
 }
 WARNED = DataVerdict("warned")
-MOST = 256
+_CELL, _CUT_AT = 48, 45
+"""Width of a cell of `dcgmi diag`, and the place at which it cuts what it says."""
+MOST, MOST_WORDS = 256, 400
 
 
 def _parse(lines: list[str]) -> PartialNode:
@@ -50,11 +52,12 @@ def _parse(lines: list[str]) -> PartialNode:
             # Newer tables have a row for each GPU below the test.
             figures.append(_figure(test, of_gpu[2], f"GPU: {of_gpu[1]}"))
         elif figures and name in ("", "Warning", "Info", "Error") and value:
-            figures[-1] = _more(figures[-1], value)
+            figures[-1] = _more(figures[-1], row[2])
     # The word on the whole counts where no row says which test it is about.
     figures = [figure for figure in figures if figure.variant != _WHOLE] or figures
     if not figures:
         raise ProvesNothingError("no result of a test in it; paste its whole table")
+    figures = [_told(figure) for figure in figures]
     software = None if driver is None else Software(nvidia_driver=driver)
     return PartialNode(measurements=tuple(figures), software=software)
 
@@ -66,15 +69,24 @@ def _figure(test: str, word: str, beside: str) -> Measurement:
         quantity="diagnostic",
         variant=f"{test}, {gpus[0]}" if gpus else test,
         verdict=_VERDICTS.get(word, WARNED),
-        why_none=None if gpus and gpus[0] == beside else beside or None,
+        why_none=None if gpus and gpus[0] == beside else f"{beside} ",
         device_kind="gpu",
         details={"pasted": TOOL, "test": test, "gpus": gpus[1] if gpus else ""},
     )
 
 
-def _more(figure: Measurement, text: str) -> Measurement:
-    joined = " ".join(filter(None, (figure.why_none, text)))[:400]
-    return msgspec.structs.replace(figure, why_none=joined)
+def _more(figure: Measurement, cell: str) -> Measurement:
+    """Add a row; in the table of `diag` a full cell runs into the next one, within a word too."""
+    text = cell[1:].rstrip()
+    apart = "" if len(cell) == _CELL and len(text) >= _CUT_AT else " "
+    words = f"{figure.why_none or ''}{text}{apart}"[:MOST_WORDS]
+    return msgspec.structs.replace(figure, why_none=words)
+
+
+def _told(figure: Measurement) -> Measurement:
+    """The same once its words are whole."""
+    words = " ".join((figure.why_none or "").split()) or None
+    return msgspec.structs.replace(figure, why_none=words)
 
 
 FORMAT = text_format(
