@@ -47,6 +47,8 @@ def _start(runs: list[TrainingRun], folder: Path, seconds: float) -> tuple[list[
     environment = {name: value for name, value in os.environ.items() if name != "NCCL_P2P_DISABLE"}
     if not runs[0].p2p:
         environment["NCCL_P2P_DISABLE"] = "1"
+    # A kernel that is loaded at its first use waits for all others: those of NCCL wait for a peer.
+    environment |= {"CUDA_MODULE_LOADING": "EAGER"} if runs[0].layout == "pp" else {}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(runs[0].ranks), "-m", "tests.harness.training.rank"]
     with subprocess.Popen(

@@ -1,25 +1,34 @@
 """What the model of `gputop cost` says of the runs of this harness, as TOML.
 
     python -m tests.harness.training.predict > tests/topology/cost/two_gpus_predicted.toml
+    python -m tests.harness.training.predict --probed launch.json
 
-It is written before a run and stays as it was then.
+It is written before a run and stays as it was then. `--probed`: what `gputop probe launch --json`
+measured on the host of the run.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
 
 from gputop.reading import read_snapshot
 from gputop.topology.cost.gpu import GpuRates, rates_of
+from gputop.topology.cost.layer import launches_here
 from gputop.topology.cost.layout import Layout, StepPlan
 from gputop.topology.cost.memory import PURE, KernelStyle
 from gputop.topology.cost.node_wires import NodeWires
 from gputop.topology.cost.peak import MemoryPeak, memory_peak
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.step import StepTime, step_time
-from gputop.topology.cost.wires import GroupWire, WireOf, alone, flat
+from gputop.topology.cost.wires import GroupWire, WireOf, alone
+from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.hardware.specs import skus
-from gputop.topology.model.severity import FigureBasis
+from gputop.topology.model.snapshot import Measurement
 from gputop.topology.node import Node
 
 from .plans import (
@@ -40,8 +49,6 @@ WAYS = {
     "tp": Layout(tp=2),
     "pp": Layout(pp=2),
 }
-SHM_GBS, STAGED_LATENCY_S = 25.5, 25e-6
-"""An all-reduce over four H200 (PCIe 5.0 x16), NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
 GPUS = ("H100-SXM", "H200-SXM")
 
 
@@ -76,33 +83,45 @@ def rates(gpu: str) -> GpuRates:
 
 
 def wires(p2p: bool) -> WireOf:
-    node = Node(read_snapshot((), "hgx-h100-8")).decide()
-    staged = flat("the host's memory", 2, SHM_GBS * 1e9, STAGED_LATENCY_S, FigureBasis.ESTIMATE, "")
-    inside = NodeWires(node)
+    snapshot = read_snapshot((), "hgx-h100-8")
+    if not p2p:
+        snapshot = with_changes(snapshot, {"NCCL_P2P_DISABLE": "1"})
+    inside = NodeWires(Node(snapshot).decide())
 
     def of(ranks: int, stride: int) -> GroupWire | None:
-        if ranks < 2:
-            return alone()
-        return inside.of(ranks, stride) if p2p else staged
+        return alone() if ranks < 2 else inside.of(ranks, stride)
 
     return of
 
 
-def predicted(gpu: str) -> Iterator[tuple[TrainingRun, StepTime, MemoryPeak]]:
+def predicted(gpu: str, host: float = 1.0) -> Iterator[tuple[TrainingRun, StepTime, MemoryPeak]]:
     known = {p2p: wires(p2p) for p2p in (True, False)}
     for runs in starts():
         for run in runs:
-            shape, way, how = model(shape_of(run.shape)), WAYS[run.layout], plan(run)
+            shape, way, how = model(shape_of(run.shape)), WAYS[run.layout], plan(run, host)
             time = step_time(shape, way, how, rates(gpu), known[run.p2p])
             assert isinstance(time, StepTime)
             yield run, time, memory_peak(shape, way, how)
 
 
+def probed(path: Path) -> float:
+    """How many times as long as a usual host that one takes to launch."""
+    values = json.loads(path.read_text(encoding="utf-8"))["measurements"]
+    found = launches_here(msgspec.convert(values, tuple[Measurement, ...], strict=False))
+    assert found is not None
+    return found
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--probed", type=Path)
+    given = parser.parse_args()
+    host = 1.0 if given.probed is None else probed(given.probed)
     print("# What `python -m tests.harness.training.predict` gave before the first run.")
+    print(f"# Launches by the host take {host:.2f} times as long as usual.")
     for gpu in GPUS:
         print(f"\n[{gpu}]")
-        for run, time, peak in predicted(gpu):
+        for run, time, peak in predicted(gpu, host):
             print(
                 f'"{run.key}" = {{ step_ms = {1e3 * time.step_s:.1f}, '
                 f"exposed_ms = {1e3 * time.exposed_s:.1f}, host_ms = {1e3 * time.host_s:.1f}, "
