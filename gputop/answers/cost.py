@@ -21,6 +21,7 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.topology.cost.calibration import Calibration, calibrated, told
 from gputop.topology.cost.gpu import GpuRates, measured_rates, rates_of
+from gputop.topology.cost.layer import launches_here
 from gputop.topology.cost.layout import StepPlan
 from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
 from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
@@ -28,6 +29,7 @@ from gputop.topology.cost.ranked import Free, RankedLayout, fits_from, layouts, 
 from gputop.topology.cost.rooflines import rooflines
 from gputop.topology.cost.sentences import (
     LAUNCHES,
+    LAUNCHES_HERE,
     NOT_MODELLED,
     SERVING_NOTES,
     tensor_balance,
@@ -199,10 +201,13 @@ def _case(asked: CostRequest) -> _Case:
         sequence=sequence, micro=asked.micro, accumulation=asked.accumulation, zero=asked.zero,
         recompute=None if asked.recompute == ANY else Recompute(asked.recompute), **ways,
     )  # fmt: skip
+    launches = launches_here(node.snapshot.measurements) if asked.eager else None
     plan = StepPlan(
         sequence=sequence, states=STATES[asked.dtype], dtype=rates.dtype, style=style,
-        sequence_parallel=not asked.eager, offload=asked.offload,
+        sequence_parallel=not asked.eager, offload=asked.offload, host=launches or 1.0,
     )  # fmt: skip
+    if launches is not None:
+        assumed.append(LAUNCHES_HERE.format(launches))
     if asked.accumulation is None and not asked.serve:
         count = sequences_of(gpus, free)
         assumed.append(f"a step is {plural(count, 'sequence')} of {sequence:,} tokens (--accum)")
@@ -267,8 +272,9 @@ def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     whole = costs_of(case.node).all_reduce
     sick = "" if whole is None or not whole.lost else f"Links are not healthy here: {whole.text}."
     remedies = () if whole is None else (_without_variables(case, found),)
-    launches = case.asked.eager and any(one.layout.gpus > 1 for one in found)
-    said = [sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if launches else ""]
+    guessed = case.asked.eager and launches_here(case.node.snapshot.measurements) is None
+    guessed = guessed and any(one.layout.gpus > 1 for one in found)
+    said = [sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if guessed else ""]
     return tuple(one for one in said if one)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ..model.quantities import FIRST_USE
+from ..model.snapshot import Measurement
 from .gpu import GpuRates
 from .layout import Layout, StepPlan
 from .memory import KernelStyle
@@ -29,6 +31,8 @@ EAGER_KERNELS, FUSED_KERNELS = (46, 82), (14, 26)
 """Kernels of a layer, forward and backward, products included."""
 LAUNCH_S = 6e-6
 """Of the host for each kernel in eager PyTorch, autograd included."""
+EAGER_LAYER = "eager layer"
+"""What `gputop probe launch` calls a layer forward and backward."""
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +58,21 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
         return Spent(
             **{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
         )
+
+
+def launches_here(figures: Iterable[Measurement]) -> float | None:
+    """How many times as long as a usual host this one takes to launch, by `gputop probe launch`.
+
+    A layer forward and backward in eager PyTorch; None where it was not measured.
+    """
+    usual = sum(EAGER_KERNELS) * LAUNCH_S
+    took = [
+        one.details.get("steady_us")
+        for one in figures
+        if one.credible and one.quantity == FIRST_USE and one.variant == EAGER_LAYER
+    ]
+    known = [float(value) for value in took if isinstance(value, int | float) and value > 0]
+    return max(known) * 1e-6 / usual if known else None
 
 
 class _Sure(msgspec.Struct, frozen=True):

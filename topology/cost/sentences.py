@@ -20,7 +20,11 @@ SERVING_NOTES = (
 LAUNCHES = (
     "Tensor parallelism and FSDP in eager PyTorch are bound by launches from the host where the "
     "layers are small, which depends on the CPU: their times are a guess there (two H200 on a slow "
-    "host took up to 4.3 times as long). --observed-step tells; torch.compile or CUDA graphs help."
+    "host took up to 4.3 times as long). gputop probe launch measures it, --observed-step tells "
+    "it; torch.compile or CUDA graphs help."
+)
+LAUNCHES_HERE = (
+    "launches in eager PyTorch take this host {:.2g} times as long as a usual one (probe launch)"
 )
 
 

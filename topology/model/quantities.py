@@ -34,6 +34,7 @@ MEMORY_READ = "memory_read"
 MEMORY_WRITE = "memory_write"
 MEMORY_TRIAD = "memory_triad"
 GEMM = "gemm"
+FIRST_USE = "first_use"
 TRAIN_STEP = "train_step"
 
 ALL_REDUCE = "all_reduce_busbw"

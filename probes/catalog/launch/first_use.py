@@ -24,6 +24,8 @@ _STEADY_CALLS = 20
 _LAUNCHES, _ROUNDS = 500, 3
 """Fewer than the 1024 entries of a queue, so that launching never waits."""
 _GRAPH_KERNELS = 100
+_LAYERS, _WIDTH, _HEAD, _TOKENS = 4, 256, 64, 128
+"""A transformer so small that the host takes longer to launch it than the GPU to run it."""
 _SIDE, _CPU_SIDE = 1024, 64
 _PINNED_BYTES = 64 << 20
 _EXPECTED = (
@@ -161,6 +163,30 @@ class FirstUse:
         cuda.synchronize(index)
         return (launched - start) / _LAUNCHES, (time.perf_counter() - start) / _LAUNCHES
 
+    def _layer(self) -> Iterator[Answer]:
+        index = self._indices[0]
+        layers = [_Layer(self._torch, self._device(index)) for _ in range(_LAYERS)]
+        shape = (1, _TOKENS, _WIDTH)
+        start = self._torch.zeros(shape, dtype=self._torch.bfloat16, device=self._device(index))
+
+        def both_ways() -> None:
+            found = start
+            for layer in layers:
+                found = layer(found)
+            found.sum().backward()
+
+        answer = self._first(NAMES["layer"], index, both_ways, layers=_LAYERS)
+        launched = [self._launched(both_ways, index) for _ in range(_STEADY_CALLS)]
+        answer["details"]["steady_us"] = round(statistics.median(launched) * 1e6 / _LAYERS, 3)
+        yield answer
+
+    def _launched(self, work: Callable[[], object], index: int) -> float:
+        """Seconds until all is launched."""
+        seconds, _ = _timed(work)
+        if not self._cpu:
+            self._torch.cuda.synchronize(index)
+        return seconds
+
     def _graph(self) -> Iterator[Answer]:
         cuda, index = self._torch.cuda, self._indices[0]
         with cuda.device(index):
@@ -191,6 +217,47 @@ class FirstUse:
         yield self._first(NAMES["compile"], index, lambda: compiled(numbers))
 
 
+class _Layer:
+    """A layer of Llama as transformers writes it, in eager PyTorch."""
+
+    def __init__(self, torch: Any, device: str) -> None:
+        self._torch, self._functional = torch, importlib.import_module("torch.nn.functional")
+
+        def made(*shape: int) -> Any:
+            given = torch.full(shape, 0.01, dtype=torch.bfloat16, device=device)
+            return given.requires_grad_()
+
+        self._norms = [made(_WIDTH) for _ in range(2)]
+        self._square = [made(_WIDTH, _WIDTH) for _ in range(4)]
+        self._wide = [made(2 * _WIDTH, _WIDTH) for _ in range(2)]
+        self._narrow = made(_WIDTH, 2 * _WIDTH)
+        self._turn = torch.ones(_TOKENS, _HEAD, dtype=torch.bfloat16, device=device)
+
+    def __call__(self, given: Any) -> Any:
+        linear, silu = self._functional.linear, self._functional.silu
+        seen = self._normed(given, self._norms[0])
+        query, key, value = (
+            linear(seen, weight).view(1, _TOKENS, -1, _HEAD).transpose(1, 2)
+            for weight in self._square[:3]
+        )
+        query, key = self._turned(query), self._turned(key)
+        mixed = self._functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed = mixed.transpose(1, 2).reshape(1, _TOKENS, -1)
+        given = given + linear(mixed, self._square[3])
+        seen = self._normed(given, self._norms[1])
+        inner = silu(linear(seen, self._wide[0])) * linear(seen, self._wide[1])
+        return given + linear(inner, self._narrow)
+
+    def _normed(self, given: Any, weight: Any) -> Any:
+        wide = given.float()
+        wide = wide * self._torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return weight * wide.to(given.dtype)
+
+    def _turned(self, given: Any) -> Any:
+        first, second = given.chunk(2, dim=-1)
+        return given * self._turn + self._torch.cat((-second, first), dim=-1) * self._turn
+
+
 STEPS: "dict[str, Callable[[FirstUse], Iterator[Answer]]]" = {
     "import": FirstUse._import,
     "contexts": FirstUse._contexts,
@@ -201,6 +268,7 @@ STEPS: "dict[str, Callable[[FirstUse], Iterator[Answer]]]" = {
     "attention": FirstUse._attention,
     "pinned": FirstUse._pinned,
     "empty": FirstUse._empty,
+    "layer": FirstUse._layer,
     "graph": FirstUse._graph,
     "compile": FirstUse._compile,
 }
@@ -213,6 +281,7 @@ NAMES = {
     "attention": "first scaled_dot_product_attention",
     "pinned": "first pinned memory",
     "empty": "empty kernel",
+    "layer": "eager layer",
     "graph": "empty kernel in a graph",
     "compile": "torch.compile",
 }

@@ -43,7 +43,8 @@ SPEC = ProbeSpec(
     title="First use",
     measures=(
         "Seconds of the first import, context, kernel, matmul, attention and torch.compile in a "
-        "fresh interpreter against the steady state, and what launching an empty kernel costs."
+        "fresh interpreter against the steady state, and what launching an empty kernel, or a "
+        "layer forward and backward in eager PyTorch, costs."
     ),
     method="launch/1",
     minimum_gpus=1,
@@ -59,10 +60,10 @@ SPEC = ProbeSpec(
 )
 
 _SCRIPT = Path(__file__).resolve().with_name("first_use.py")
-_QUICK = ("import", "contexts", "kernel", "matmul", "empty")
+_QUICK = ("import", "contexts", "kernel", "matmul", "empty", "layer")
 _NORMAL = ("import", "contexts", "kernel", "matmul", "dtypes", "attention", "pinned", "empty",
-           "graph")  # fmt: skip
-_NOT_ON_A_CPU = ("contexts", "pinned", "graph", "matmul-everywhere")
+           "layer", "graph")  # fmt: skip
+_NOT_ON_A_CPU = ("contexts", "pinned", "layer", "graph", "matmul-everywhere")
 _SECONDS, _SECONDS_PER_GPU = 60.0, 5.0
 _COMPILE_SECONDS = 90.0
 _NEEDED_BYTES = 512 * MIB

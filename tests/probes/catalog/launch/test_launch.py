@@ -291,3 +291,16 @@ def test_where_caches_lie_and_whether_they_last() -> None:
     assert "AMD_COMGR_CACHE_DIR" in {c.variable for c in caches({}, is_hip=True)}
     unknown = caches(environment, is_hip=False, mounts="")[0]
     assert (unknown.filesystem, unknown.ephemeral) == (None, None)
+
+
+def test_the_eager_layer_gives_every_weight_a_gradient() -> None:
+    import torch
+
+    layer = first_use._Layer(torch, "cpu")
+    given = torch.zeros(1, first_use._TOKENS, first_use._WIDTH, dtype=torch.bfloat16)
+    found = layer(given)
+    assert found.shape == given.shape
+    found.sum().backward()
+    weights = [*layer._norms, *layer._square, *layer._wide, layer._narrow]
+    assert len(weights) == 9
+    assert all(weight.grad is not None for weight in weights)
