@@ -9,6 +9,7 @@ from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..node import Node
+from ..wiring.codes import UNKNOWN
 from .collective_figures import LARGE_BYTES, Reached, estimated, published
 from .judgement import ESTIMATE, TOO_HIGH, Band, Expected, band
 from .links import FAST, PCIE, SAME, LinkRates, link_of_pair, mesh_links_down, proven
@@ -27,6 +28,8 @@ COLLECTIVES = {
 }
 """Quantity -> quantity of the table, and the library's name for the collective if it models it."""
 MODEL = "the library's own model of this topology"
+UNTOLD = 1.11
+"""How much wider a band is where nothing tells how the GPUs are joined."""
 PLATEAU_BYTES = 256 << 20
 """Curves are judged from this size on; smaller messages show latency too."""
 CURVE_BYTES = 16 << 20
@@ -101,6 +104,10 @@ def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
     reach, missing = _left(variables, figure, group, link, healthy)
     scaled = tuple(text for text in (what, *missing) if text)
     made = band(healthy, "GB/s", basis, source, scaled=scaled, reach=reach)
+    if any(
+        node.pairs.kind(group.gpus[0].address, gpu.address) == UNKNOWN for gpu in group.gpus[1:]
+    ):
+        made = msgspec.structs.replace(made, low=made.low / UNTOLD, high=made.high * UNTOLD)
     return msgspec.structs.replace(_sized(made, missing, size, algorithm), settled=gone)
 
 
@@ -142,7 +149,7 @@ def _of_links(
 ) -> Expected | None:
     """A range where rings go over PCIe, of which the library's model knows three rates."""
     size = figure.bytes_per_copy
-    if figure.quantity != quantities.ALL_REDUCE or (size is not None and size < CURVE_BYTES):
+    if size is not None and size < CURVE_BYTES:
         return None
     free = variables.healthy(variables.had(figure), group.addresses)
     if free is None or way_of_rings(free) is TakenWay.LINKS:

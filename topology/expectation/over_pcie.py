@@ -16,7 +16,7 @@ By NICs of the host itself nobody measured; a slot bounds it as it does P2P, and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -70,20 +70,21 @@ def over_pcie_here(
     variables: Variables,
     node: Node,
     gpus: tuple[str, ...] | None,
-    values: Mapping[str, str] | None = None,
+    here: Prediction | None = None,
 ) -> OverPcie | None:
     """The same for GPUs under the variables set here; None where they are joined faster.
 
-    `gpus`: PCI addresses by rank; None for all. `values`: other variables than those set here.
-    Where NVLS may come up without P2P, it is the upper end, and the figure is that without it.
+    `gpus`: PCI addresses by rank; None for all. `here`: a prediction that somebody made for them,
+    under whatever variables. Where NVLS may come up without P2P, it is the upper end, and the
+    figure is that without it.
     """
-    values = variables.here if values is None else values
-    here = variables.with_variables(values, gpus)
+    if here is None:
+        here = variables.with_variables(variables.here, gpus)
     if here is None or here.failure:
         return None
     if not here.by_nvls_alone:
         return over_pcie(here, node)
-    slow = variables.with_variables({**values, **NO_NVLS}, gpus)
+    slow = variables.with_variables({**here.environment, **NO_NVLS}, gpus)
     found = None if slow is None else over_pcie(slow, node)
     most = modelled(here, LARGE_BYTES)
     if found is None or most is None:

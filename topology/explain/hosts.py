@@ -13,6 +13,7 @@ from ..nccl.decide.summary import (
     duration,
     graph_line,
 )
+from ..nccl.hosts.bound import all_reduce_gbs
 from ..nccl.hosts.rails import ring_hops, tree_hops
 from ..nccl.hosts.records import (
     ChannelEnd,
@@ -22,7 +23,6 @@ from ..nccl.hosts.records import (
     Rail,
     RingStop,
 )
-from ..nccl.hosts.spread import bus_gbs
 from ..nccl.wording import gbs
 
 MOST_ROWS = 16
@@ -68,10 +68,15 @@ def answer(found: MultiNode) -> str:
     what = found.bound.what
     if found.failure:
         return f"{over}: the job would not start"
+    low, high = all_reduce_gbs(found)
+    if low < high:
+        return (
+            f"{over}: all-reduce 1 GiB {gbs(low)} to {gbs(high)} GB/s bus (estimate), from RCCL's "
+            f"count of its rings to the NICs; by that count bound by {what}"
+        )
     if not found.choices:
         return f"{over}: rings carry {gbs(found.ring_gbs)} GB/s (predicted), bound by {what}"
-    rate = gbs(bus_gbs(found.choices[-1], found.ranks))
-    return f"{over}: all-reduce 1 GiB {rate} GB/s bus (predicted), bound by {what}"
+    return f"{over}: all-reduce 1 GiB {gbs(low)} GB/s bus (predicted), bound by {what}"
 
 
 def _between(found: MultiNode) -> Iterator[str]:

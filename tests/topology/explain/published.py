@@ -12,6 +12,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from gputop.topology.expectation.calls.kinds import CollectiveKind
+from gputop.topology.expectation.calls.times import CallTime, TimesOfCalls
+from gputop.topology.expectation.collectives import COLLECTIVES
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.expectation.domains import domain_of
 from gputop.topology.expectation.judge import Judge
@@ -20,8 +23,8 @@ from gputop.topology.hardware.specs import LOOK
 from gputop.topology.model import quantities
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.nccl.hosts.bound import all_reduce_gbs
 from gputop.topology.nccl.hosts.equal_hosts import predict_hosts
-from gputop.topology.nccl.hosts.spread import bus_gbs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
@@ -32,8 +35,9 @@ from ...support.rule_cases import base
 FILE = Path(__file__).parent / "published.toml"
 RECORD = FILE.with_suffix(".record")
 """Written by `python -m tests.topology.explain.published`."""
+CALLS = {f"{kind.replace('-', '_')}_busbw": kind for kind in CollectiveKind}
 TEXTS = ("topo", "list", "cpu")
-MIB = 1 << 20
+MIB, LARGE = 1 << 20, 1 << 30
 
 
 @cache
@@ -148,6 +152,8 @@ def stated(figure: dict[str, Any], names: tuple[str, ...] | None = None) -> tupl
     whole = figure.get("gpus") == len(gpus)
     if figure["quantity"] == quantities.ALL_REDUCE and whole:
         return _of_node(snapshot, settings)
+    if figure["quantity"] not in COLLECTIVES and figure["quantity"] in CALLS:
+        return _of_call(snapshot, figure)
     details: dict[str, Any] = {"variables": settings}
     if "gpus" in figure:
         details["ranks"] = figure["gpus"]
@@ -162,6 +168,21 @@ def stated(figure: dict[str, Any], names: tuple[str, ...] | None = None) -> tupl
     )  # fmt: skip
     band = Judge(snapshot).expected(found).band
     return (0.0, 0.0) if band is None else (band.low, band.high)
+
+
+def _of_call(snapshot: NodeSnapshot, figure: dict[str, Any]) -> tuple[float, float]:
+    """What explain --collectives states of a collective that no probe measures."""
+    gpus = [gpu.address for gpu in snapshot.machine.gpus[: figure["gpus"]]]
+    times = TimesOfCalls(Node(snapshot).decide())
+    return band_of(times.of(gpus, CALLS[figure["quantity"]], figure["size"] * MIB))
+
+
+def band_of(call: CallTime | None) -> tuple[float, float]:
+    """The bus bandwidths of a call, lowest and highest; (0, 0) for none."""
+    if call is None:
+        return 0.0, 0.0
+    moved = call.busbw_gbs * call.us
+    return moved / call.high_us, moved / call.low_us
 
 
 def _of_node(snapshot: NodeSnapshot, settings: dict[str, str]) -> tuple[float, float]:
@@ -180,13 +201,34 @@ def _of_hosts(
 ) -> tuple[float, float]:
     """What explain --nodes states of a collective."""
     found = predict_hosts(snapshot, Settings.of(snapshot, settings), hosts=figure["hosts"])
-    if figure["quantity"] != quantities.ALL_REDUCE or not found.choices:
+    if figure["quantity"] != quantities.ALL_REDUCE or found.failure:
         return 0.0, 0.0
     domain = domain_of(snapshot, Settings.of(snapshot, settings), found)
     if domain is not None:
         return domain.low, domain.high
-    rate = bus_gbs(found.choices[-1], found.ranks)
-    return rate * LOOK, rate * TOO_HIGH
+    low, high = all_reduce_gbs(found)
+    return low * LOOK, high * TOO_HIGH
+
+
+def bands_of(
+    machine: dict[str, Any], names: tuple[str, ...] | None = None
+) -> dict[str, tuple[float, float]]:
+    """Every band that gputop states of a machine: calls of all GPUs and of two, and verdicts."""
+    snapshot = snapshot_of(machine, names)
+    gpus = [gpu.address for gpu in snapshot.machine.gpus]
+    if len(gpus) < 2:
+        return {}
+    times, judge = TimesOfCalls(Node(snapshot).decide()), Judge(snapshot)
+    found = {
+        f"{kind} of {len(some)}": band_of(times.of(some, kind, LARGE))
+        for kind in CollectiveKind
+        for some in (gpus, gpus[:2])
+    }
+    for quantity in COLLECTIVES:
+        figure = Measurement(probe="published", quantity=quantity, bytes_per_copy=LARGE)
+        band = judge.expected(figure).band
+        found[quantity] = (0.0, 0.0) if band is None else (band.low, band.high)
+    return found
 
 
 def all_reduce_range(

@@ -65,7 +65,10 @@ def test_split_hosts_and_rccl() -> None:
     split = text(3, FOUR, env={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
     assert "Each host counts as 4 nodes" in split
     rccl = over(3, FOUR, library="rccl-2.21.5")
-    assert answer(rccl) == "3 hosts, 12 GPUs: rings carry 40 GB/s (predicted), bound by PCIe"
+    assert answer(rccl) == (
+        "3 hosts, 12 GPUs: all-reduce 1 GiB 40 to 96 GB/s bus (estimate), from RCCL's count of its "
+        "rings to the NICs; by that count bound by PCIe"
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from gputop.topology.nccl.settings import Settings
 from ...tables import hold
 from .published import (
     all_reduce_range,
+    bands_of,
     everything,
     machine_of,
     name_of,
@@ -25,7 +26,7 @@ from .published import (
     texts_of,
 )
 
-LEAST = 90
+LEAST = 125
 
 
 def test_every_figure_names_its_machine_and_its_source_once() -> None:
@@ -66,7 +67,7 @@ def test_the_score_is_what_the_record_adds_up_to() -> None:
     assert set(score) <= {"inside", "outside", "no figure"}
 
 
-INSIDE = 92
+INSIDE = 117
 """Of the figures, those in the band that gputop states; raise it with the record."""
 
 
@@ -78,6 +79,26 @@ def _fewer_texts_widen_the_range_and_never_move_it(machine: dict[str, Any]) -> N
         if high:
             assert low <= whole_low * 1.001, names
             assert whole_high <= high * 1.001, names
+
+
+def _fewer_texts_widen_every_band(machine: dict[str, Any]) -> None:
+    """The fixed part of a call is not the same over PCIe, hence half a percent."""
+    whole = bands_of(machine)
+    for names in subsets(texts_of(machine))[1:]:
+        for what, (low, high) in bands_of(machine, names).items():
+            whole_low, whole_high = whole[what]
+            if high and whole_high:
+                assert low <= whole_low * 1.005, (what, names)
+                assert whole_high <= high * 1.005, (what, names)
+
+
+def test_fewer_texts_widen_every_band_of_a_share_of_the_machines() -> None:
+    hold(_fewer_texts_widen_every_band, _in_parts()[1::7])
+
+
+@pytest.mark.grid
+def test_fewer_texts_widen_every_band_of_every_machine() -> None:
+    hold(_fewer_texts_widen_every_band, _in_parts())
 
 
 def _in_parts() -> list[dict[str, Any]]:

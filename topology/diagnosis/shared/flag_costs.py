@@ -196,7 +196,7 @@ def _with_figures(
     sku = case.sku(case.gpus[0])
     worst = moves.worst
     if worst:
-        over = over_pcie_here(judge.variables, case.node, gpus, there.environment)
+        over = over_pcie_here(judge.variables, case.node, gpus, there)
         after = None if over is None else over.gbs
         basis = "; ".join(filter(None, (basis, "" if over is None else over.source)))
         # On a node that gains nothing from P2P (all pairs over PCIe) there is nothing to compare.

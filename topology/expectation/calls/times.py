@@ -25,12 +25,14 @@ from ...model.severity import FigureBasis
 from ...model.snapshot import Measurement
 from ...nccl.prediction import Prediction
 from ...node import Node
+from ...wiring.codes import UNKNOWN
 from ...wiring.wires import WireKind
 from ..collectives import Participants, narrowest, send_gbs
 from ..judge import Judge
 from ..judgement import ESTIMATE, Band
 from ..links import PCIE
-from ..over_pcie import over_pcie_here
+from ..over_pcie import OverPcie, over_pcie_here
+from ..variables import choice_at
 from ..ways import TakenWay, way_of_pairs, way_of_rings
 from .kinds import QUANTITIES, CollectiveKind, bus_share
 from .sharing import IN_RINGS, Slower, reach_gbs, slower
@@ -70,6 +72,8 @@ ON_MESH = "the links of the pairs, each at the share that others measured"
 ON_ALL_REDUCE = "a share of what an all-reduce reaches over PCIe, as on H200"
 WIDE = 1.3
 """How far off an estimate may be, either way."""
+UNTOLD = 1.5
+"""The same where only the model is told: four H100 without switches reach 314 GB/s, eight 400."""
 
 
 class CallTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +238,38 @@ class TimesOfCalls:
         return models[0] if all(one == models[0] for one in models) else None
 
     def _rate(self, group: tuple[Gpu, ...], collective: CollectiveKind) -> _Rate | None:
+        """The bandwidth of large messages; no wider than the links, and wide where none is told."""
+        found = self._found(group, collective)
+        if found is None or found.basis is FigureBasis.MEASURED:
+            return found
+        if self._untold(group) and self._over(group) is None:
+            return _Rate(
+                found.large, found.low / UNTOLD, found.high * UNTOLD, ESTIMATE, found.source
+            )
+        sku = self._sku(group)
+        line = None if sku is None else send_gbs(self.node, _participants(group), sku)
+        if not line or self._by_host(group) or not self._by_gpus(group, collective):
+            return found
+        most = max(line * 1e9, found.large)
+        return msgspec.structs.replace(found, high=min(found.high, most))
+
+    def _over(self, group: Sequence[Gpu]) -> OverPcie | None:
+        """What the slots give, where no fast links join these GPUs or nothing tells of them."""
+        return over_pcie_here(self.judge.variables, self.node, self._some(group))
+
+    def _untold(self, group: Sequence[Gpu]) -> bool:
+        """Whether nothing tells how some two of them are joined."""
+        first = group[0].address
+        return any(self.node.pairs.kind(first, gpu.address) == UNKNOWN for gpu in group[1:])
+
+    def _by_gpus(self, group: Sequence[Gpu], collective: CollectiveKind) -> bool:
+        """Whether GPUs alone do it: switches that add up carry more than their links do."""
+        made = self._prediction(group)
+        choice = None if made is None else choice_at(made, "AllReduce", LARGE)
+        summed = choice is None or choice.algorithm.startswith("NVLS")
+        return not (summed and collective is CollectiveKind.ALL_REDUCE)
+
+    def _found(self, group: tuple[Gpu, ...], collective: CollectiveKind) -> _Rate | None:
         if (measured := self._measured(group, collective)) is not None:
             value = max(rate for _, rate in measured) * 1e9
             return _Rate(value, value * LOOK, value / LOOK, FigureBasis.MEASURED, "measured here")
@@ -277,7 +313,7 @@ class TimesOfCalls:
         return _Rate(value, value / WIDE, value * WIDE, ESTIMATE, ON_LINKS)
 
     def _over_pcie(self, group: tuple[Gpu, ...], collective: CollectiveKind) -> _Rate | None:
-        over = over_pcie_here(self.judge.variables, self.node, self._some(group))
+        over = self._over(group)
         if over is None:
             return self._without_range(group, collective)
         share = OF_ALL_REDUCE.get(collective, 1.0)

@@ -100,7 +100,7 @@ def _ranged(found: _Figures, here: Prediction, judge: Judge) -> _Figures:
     """
     if here.by_nvls_alone:
         return found
-    over = over_pcie_here(judge.variables, judge.node, None)
+    over = over_pcie_here(judge.variables, judge.node, None, here)
     if over is not None:
         return _over(found, over, moved=_lost_links(judge, here))
     if found.here is None or here.library.is_rccl or here.graphs.ring is None:
@@ -197,7 +197,7 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     if healthy is None or now is None or overlooked(whole, here, LARGE_BYTES):
         return _by_rings(whole, here, typical)
     if here.by_nvls_alone:
-        return _by_nvls(healthy, now, judge)
+        return _by_nvls(healthy, now, judge, here)
     if _moved(whole, here):
         return _Figures(healthy)
     ring = here.graphs.ring
@@ -227,9 +227,9 @@ def _in_steps(whole: Prediction, here: Prediction) -> str:
     )
 
 
-def _by_nvls(healthy: float, now: float, judge: Judge) -> _Figures:
+def _by_nvls(healthy: float, now: float, judge: Judge, here: Prediction) -> _Figures:
     """Nobody knows whether NVLS comes up without P2P; at least there is what rings give."""
-    slow = over_pcie_here(judge.variables, judge.node, None)
+    slow = over_pcie_here(judge.variables, judge.node, None, here)
     least = None if slow is None else slow.gbs
     return _Figures(healthy, now, PREDICTED, collectives.MODEL, least)
 

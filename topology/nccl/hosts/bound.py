@@ -10,7 +10,8 @@ from ..tuning.bandwidths import bandwidth
 from ..tuning.inputs import TuningInput
 from ..wording import gbs
 from .node import HostView
-from .records import Bound
+from .records import Bound, MultiNode
+from .spread import bus_gbs
 
 FEW, MANY = 1 / 128, 1e6
 """So narrow that no ceiling of the model counts, so wide that it does not count itself."""
@@ -69,6 +70,19 @@ def bound_of(
         inside_gbs=inside,
         ceiling_gbs=ceiling,
     )
+
+
+def all_reduce_gbs(found: MultiNode) -> tuple[float, float]:
+    """The least and the most bus bandwidth of a large all-reduce.
+
+    NCCL's own figure is both. RCCL counts its rings, and others measured more than they: 341 to
+    356 GB/s on two hosts of MI300X, 349 to 350 on two to eight of MI325X, 364 to 369 on two of
+    MI355X (hisohara/ai-scripts), where it counts 240 to 260 and the NICs carry 400.
+    """
+    rate = bus_gbs(found.choices[-1], found.ranks) if found.choices else found.ring_gbs
+    if not found.library.is_rccl:
+        return rate, rate
+    return rate, max(rate, found.bound.nics_gbs)
 
 
 def _link(ring: SearchGraph | None) -> str:
