@@ -19,6 +19,7 @@ from gputop.topology.model.errors import GputopError
 
 if TYPE_CHECKING:
     from gputop.answers.check import CheckAnswer
+    from gputop.answers.cost_records import CostAnswer
     from gputop.answers.explain import ExplainAnswer
     from gputop.answers.jobs import JobsAnswer
     from gputop.answers.known import Known
@@ -155,13 +156,11 @@ class NodeAnswers:
             raise Exit("a call has one byte at least", USAGE)
         if not 1 <= nodes <= LIMIT:
             raise Exit(f"{nodes} hosts: 1 to {LIMIT} can be predicted", USAGE)
-        if odd := next((name for name in env or {} if not name or "=" in name), None):
-            raise Exit(f"{clean(odd, 60)!r} is no name of a variable", USAGE)
         asked = ExplainRequest(
             given=self.snapshot,
             gpus=None if gpus is None else ",".join(self._addresses(gpus)),
             nodes=nodes,
-            settings=tuple(f"{name}={value}" for name, value in (env or {}).items()),
+            settings=_settings(env),
             library=library,
         )
         if collective is None or size_bytes is None:
@@ -180,6 +179,40 @@ class NodeAnswers:
         if count < 1:
             raise Exit(f"{count} GPUs: name one at least", USAGE)
         return answer(WhichRequest(given=self.snapshot, count=count, with_busy=busy))
+
+    def cost(
+        self,
+        model: str,
+        *,
+        config: str = "",
+        layout: str = "",
+        sequence: int | None = None,
+        micro: int | None = None,
+        accumulation: int | None = None,
+        dtype: str = "bf16",
+        nodes: int = 1,
+        serve: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> CostAnswer:
+        """What a model costs here, layout by layout, as `gputop cost` says it. Provisional.
+
+        `config`: the content of its config.json, where the model has no known name.
+
+        >>> import gputop
+        >>> best = gputop.demo("hgx-h100-8").cost("Llama 3 8B").layouts[0]
+        >>> best.ways, best.fits, round(best.step_s, 1)
+        ('dp=8', True, 1.3)
+        """
+        from gputop.answers.cost import CostRequest, answer
+        from gputop.answers.question import refuse_odd
+
+        asked = CostRequest(
+            given=self.snapshot, names=(model,), config=config, layout=layout, sequence=sequence,
+            micro=micro, accumulation=accumulation, dtype=dtype, nodes=nodes, serve=serve,
+            settings=_settings(env),
+        )  # fmt: skip
+        refuse_odd(asked)
+        return answer(asked)
 
     def check(self, *, measure: bool = False) -> CheckAnswer:
         """What is wrong, the proof, and one verdict, as `gputop check` says it. Stable.
@@ -257,6 +290,13 @@ class NodeAnswers:
             )
         except SelectionError as error:
             raise Exit(str(error), USAGE) from error
+
+
+def _settings(env: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Variables as --set takes them."""
+    if odd := next((name for name in env or {} if not name or "=" in name), None):
+        raise Exit(f"{clean(odd, 60)!r} is no name of a variable", USAGE)
+    return tuple(f"{name}={value}" for name, value in (env or {}).items())
 
 
 def read() -> NodeAnswers:

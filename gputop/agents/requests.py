@@ -84,6 +84,26 @@ class WhichTool(OfNode, frozen=True, kw_only=True):
     busy: Annotated[bool, msgspec.Meta(description="Choose as if no GPU were in use.")] = False
 
 
+class CostTool(OfNode, frozen=True, kw_only=True):
+    """What a model costs on this node, predicted: layouts by tokens a second, what fits, and why.
+
+    With `serve` of each width of tensor parallelism prefill, decode, requests and the KV cache.
+    """
+
+    model: Annotated[
+        Words, msgspec.Meta(description='"Llama 3 70B", "DeepSeek V3"; an unknown one lists all.')
+    ]
+    config: Annotated[
+        str,
+        msgspec.Meta(max_length=1_000_000, description="The text of its config.json instead."),
+    ] = ""
+    nodes: Annotated[int, msgspec.Meta(ge=1, le=1024, description="Equal nodes.")] = 1
+    layout: Annotated[Words, msgspec.Meta(description="Only these: tp=8,pp=2")] = ""
+    sequence: Annotated[int, msgspec.Meta(ge=1, le=1 << 24)] | None = None
+    dtype: Annotated[Words, msgspec.Meta(description="bf16, fp32, fp8, ...")] = "bf16"
+    serve: bool = False
+
+
 class WhatIfTool(OfNode, frozen=True, kw_only=True):
     """What a variable means and does on this node, and what setting it would change."""
 

@@ -17,6 +17,7 @@ from gputop.agents.places import confined
 from gputop.agents.requests import (
     CheckTool,
     CompareTool,
+    CostTool,
     ExplainTool,
     FiguresTool,
     JobsTool,
@@ -245,6 +246,19 @@ def _which(asked: WhichTool) -> Heard:
     return Heard(found.snapshot, facts, answer.assumptions)
 
 
+def _cost(asked: CostTool) -> Heard:
+    from gputop.agents.cost_facts import facts, known
+    from gputop.answers.cost import QUESTION
+
+    model = known(asked)
+    found = asked.node()
+    answer = found.cost(
+        model, config=asked.config, nodes=asked.nodes, layout=asked.layout,
+        sequence=asked.sequence, dtype=asked.dtype, serve=asked.serve,
+    )  # fmt: skip
+    return Heard(found.snapshot, facts(answer, _text_of(QUESTION.page(answer))), answer.assumptions)
+
+
 def told_finding(finding: Finding) -> AgentFact:
     """A finding as a fact."""
     bases = {fact.basis for fact in finding.evidence}
@@ -415,6 +429,7 @@ TOOLS = (
     AgentTool("explain", ExplainTool, _explain),
     AgentTool("what_if", WhatIfTool, _what_if),
     AgentTool("which", WhichTool, _which),
+    AgentTool("cost", CostTool, _cost),
     AgentTool("check", CheckTool, _check),
     AgentTool("read_text", ReadTextTool, _read_text),
     AgentTool("jobs", JobsTool, _jobs),

@@ -124,6 +124,8 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
     ] = ""
     settings: Annotated[tuple[str, ...], SETTINGS] = ()
     library: Annotated[str | None, LIBRARY] = None
+    config: str = ""
+    """The content of a config.json, which `names` then name."""
 
 
 class _Case(NamedTuple):
@@ -186,7 +188,7 @@ def calibrate(found: list[RankedLayout], case: _Case, observed_s: float) -> Cali
 
 
 def _case(asked: CostRequest) -> _Case:
-    shape = shape_called(" ".join(asked.names))
+    shape = shape_called(" ".join(asked.names), asked.config)
     ways = ways_of(asked.layout)
     node = Node(_tried(asked)).decide()
     if not node.machine.gpus:

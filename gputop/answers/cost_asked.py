@@ -35,8 +35,13 @@ def free_again(free: Free) -> Free:
     return msgspec.structs.replace(free, tp=None, pp=None, dp=None, ep=None, cp=None)
 
 
-def shape_called(name: str) -> ModelShape:
-    """A model by its name, else by its config.json. Raises Exit."""
+def shape_called(name: str, config: str = "") -> ModelShape:
+    """A model by what its config.json holds, else by its name, else by its file. Raises Exit."""
+    if config:
+        try:
+            return shape_of_config(config.encode(errors="replace"), clean(name, 60))
+        except ConfigError as error:
+            raise Exit(clean(str(error), 300), CANNOT_TELL) from error
     known = model_named(name)
     if known is not None:
         return known

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
 from gputop import __version__
-from gputop.exits import ANSWERED, Exit
+from gputop.exits import ANSWERED, USAGE, Exit
 from gputop.reading import LIST_DEMOS, read_snapshot
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_lines
@@ -120,6 +120,26 @@ class Answer(Reply, frozen=True):
     def remarks(self) -> tuple[str, ...]:
         """What was assumed."""
         return self.assumptions
+
+
+def option_of(request: type[Request], name: str) -> Option | None:
+    """How the command takes a field; None for a field that it does not have."""
+    hint = get_type_hints(request, include_extras=True)[name]
+    found = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option))
+    return next(found, None)
+
+
+def refuse_odd(request: Request) -> None:
+    """Refuse a number out of range and a word that is no choice. Raises Exit."""
+    for name in request.__struct_fields__:
+        option, value = option_of(type(request), name), getattr(request, name)
+        if option is None or value is None:
+            continue
+        if option.choices and value not in option.choices:
+            raise Exit(f"{name}: {str(value)[:40]!r} is none of {', '.join(option.choices)}", USAGE)
+        least, most = option.least, option.most
+        if (least is not None and value < least) or (most is not None and value > most):
+            raise Exit(f"{name}: {value} is not from {least or 0:g} to {most or 0:,.0f}", USAGE)
 
 
 class NodeRequest(Request, frozen=True, kw_only=True):

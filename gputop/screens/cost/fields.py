@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from gputop.answers.cost import CostRequest
-from gputop.answers.question import Option
+from gputop.answers.question import Option, option_of
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.topology.cost.memory import STATES
@@ -52,10 +52,11 @@ OF_TRAINING = ("micro", "accumulation")
 """What serving does not ask."""
 
 
-def option_of(name: str) -> Option:
+def flagged(name: str) -> Option:
     """How the command takes a field."""
-    hint = get_type_hints(CostRequest, include_extras=True)[name]
-    return next(one for one in hint.__metadata__ if isinstance(one, Option))
+    option = option_of(CostRequest, name)
+    assert option is not None, name
+    return option
 
 
 class CostFields:
@@ -108,7 +109,7 @@ class CostFields:
         if field.name == "names":
             self.set(text or FIRST[0])
             return
-        option = option_of(field.name)
+        option = flagged(field.name)
         least, most = int(option.least or 1), int(option.most or 1)
         digits = text.replace(",", "").replace("_", "")
         if not text:
@@ -178,7 +179,7 @@ class CostFields:
             value = self.value(field)
             if value in (None, False) or (field.name, value) in (("nodes", 1), ("dtype", "bf16")):
                 continue
-            words += [option_of(field.name).flag, *([] if value is True else [str(value)])]
+            words += [flagged(field.name).flag, *([] if value is True else [str(value)])]
         for name, value in of_variables(changes).items():
             words += ["--set", f"{name}={value or ''}"]
         if version := version_of(changes):

@@ -67,7 +67,7 @@ def test_every_version_of_the_handshake_is_agreed_on(version: str) -> None:
     assert found["protocolVersion"] == version
     assert found["serverInfo"]["name"] == "gputop"
     assert result("ping", {}, version) == {}
-    assert len(result("tools/list", {}, version)["tools"]) == 11
+    assert len(result("tools/list", {}, version)["tools"]) == len(TOOLS)
     call = {"name": "figures", "arguments": {"product": "H100"}}
     assert result("tools/call", call, version)["isError"] is False
     assert "resultType" not in found

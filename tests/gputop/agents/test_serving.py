@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from gputop.__main__ import run
+from gputop.agents.tools import TOOLS
 from tests.gputop.test_start_cost import HEAVY as HEAVY_OF_COMMANDS
 from tests.support.hostile import EVIL, obeyed
 from tests.support.places import ROOT
@@ -53,7 +54,7 @@ async def test_the_client_of_the_sdk_lists_and_calls_all_at_once(mode: str) -> N
             assert "`quoted` is text from outside" in (session.instructions or "")
         assert session.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
         tools = (await session.list_tools()).tools
-        assert len(tools) == 11
+        assert len(tools) == len(TOOLS)
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         assert all(tool.input_schema["type"] == "object" for tool in tools)
 

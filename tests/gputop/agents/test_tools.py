@@ -31,6 +31,8 @@ OF_DEMO: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("explain", "hgx-h100-8", {"collective": "AllReduce", "size_bytes": 1 << 20}),
     ("what_if", "mi250x-8", {"variable": "NCCL_MIN_NCHANNELS"}),
     ("which", "dgx-1v", {"count": 2}),
+    ("cost", "pcie-l40s-8", {"model": "llama-3-8b"}),
+    ("cost", "mi300x-8", {"model": "Llama 3 70B", "serve": True}),
     ("next_measurement", "hgx-h100-8", {"log": OOM}),
 )
 """Beside what docs/agents.md asks."""
@@ -44,6 +46,7 @@ OF_ANY: tuple[OfAny, ...] = (
     ("explain", {"collective": "AllReduce", "size_bytes": 1 << 30, "nodes": 2}),
     ("what_if", {"set": {"NCCL_P2P_DISABLE": "1"}}),
     ("which", {"count": 1}),
+    ("cost", {"model": "GPT-2"}),
     ("check", {}),
     ("check", {"measure": True}),
     ("jobs", {}),
@@ -247,13 +250,28 @@ def test_names_are_replaced_where_that_is_asked(monkeypatch: pytest.MonkeyPatch)
     assert "10.1.2.3" not in answer_text("read_text", {"text": log}, redact=True)
 
 
-def test_the_manual_shows_five_tasks() -> None:
-    assert TASKS.count("\nso: ") == 5
-    assert len(CALLS) == 8
+def test_the_manual_shows_six_tasks() -> None:
+    assert TASKS.count("\nso: ") == 6
+    assert len(CALLS) == 11
 
 
 def test_every_tool_says_what_it_is_for() -> None:
-    assert len({tool.name for tool in TOOLS}) == len(TOOLS) == 11
+    assert len({tool.name for tool in TOOLS}) == len(TOOLS) == 12
     assert all(tool.request.__doc__ for tool in TOOLS)
     with pytest.raises(Exit):
         answer_text("check", {"file": "/dev/null", "measure": True})
+
+
+def test_a_model_is_no_path(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    shape = {
+        "model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 8,
+        "num_attention_heads": 8, "intermediate_size": 4096, "vocab_size": 32000,
+    }  # fmt: skip
+    file.write_text(json.dumps(shape), encoding="utf-8")
+    with pytest.raises(Exit, match=r"no model .* there are: GPT-2, "):
+        answer_text("cost", {"model": str(file), "demo": "hgx-h100-8"})
+    found = told("cost", model="mine", config=json.dumps(shape), demo="hgx-h100-8")
+    assert found["facts"][0]["value"].startswith("mine: ")
+    (first, *_) = [fact for fact in found["facts"] if fact["what"] == "layout 1"]
+    assert (first["value"]["dp"], first["kind"]) == (8, "predicted")

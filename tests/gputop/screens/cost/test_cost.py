@@ -18,7 +18,7 @@ from gputop.answers.cost_records import CostAnswer, CostLayout
 from gputop.app import GpuTop
 from gputop.screens import NAMES
 from gputop.screens.cost import screen as cost_screen
-from gputop.screens.cost.fields import FIELDS, CostFields, option_of
+from gputop.screens.cost.fields import FIELDS, CostFields, flagged
 from gputop.screens.cost.roof import Roof, roof_lines, roof_of
 from gputop.screens.cost.rows import bar
 from gputop.screens.cost.screen import CostScreen
@@ -205,7 +205,7 @@ async def test_why_has_communication_and_sources() -> None:
 
 def test_each_field_is_an_option_of_the_command() -> None:
     for field in FIELDS:
-        assert option_of(field.name).flag
+        assert flagged(field.name).flag
 
 
 @pytest.mark.parametrize(
