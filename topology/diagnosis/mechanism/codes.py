@@ -151,6 +151,16 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
         r"[ :=(#]{1,3}(\d{1,3})\b",
         _of(Family.CUDA),
     ),
+    (
+        r"\bcu(?:da)?[A-Z]\w{2,60}(?:\([^)]{0,80}\))? (?:failed|returned)(?: with)?"
+        r"(?: error| code| status)*[ :=(#]{1,3}(\d{1,3})\b",
+        _of(Family.CUDA),
+    ),
+    (
+        r"\bhip[A-Z]\w{2,60}(?:\([^)]{0,80}\))? (?:failed|returned)(?: with)?"
+        r"(?: error| code| status)*[ :=(#]{1,3}(\d{1,3})\b",
+        _of(Family.HIP),
+    ),
     (r"(?i)\bhip\w* (?:failure|error)(?: code)?[ :=(#]{1,3}(\d{1,3})\b", _of(Family.HIP)),
     (
         r"(?i)\bstatus[ =:]+(\d{1,2})\b(?=.{0,80}(?:vendor|opcode|wc|wr_id|qp|peer|NET/IB))",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...logs.report.communicator import DESTROYED, STARTED, RankSeen
 from ...logs.report.milestones import PROGRESS, next_end, within
+from ...logs.report.outcome import time_over
 from ...logs.report.report import LogNote, LogReport
 
 FAR = 1 << 62
@@ -17,6 +18,8 @@ def survived(log: LogReport, note: LogNote) -> bool:
     rows, steps or answers follow, or all ranks leave the communicator in order, and no bad end
     does. A start that is tried again behind an end disproves nothing.
     """
+    if time_over(log, note):
+        return False
     end = next_end(log.milestones, note.line)
     if _starting(log, note):
         return _ready(log, note, end) or within(log.milestones, PROGRESS, note.line, end)

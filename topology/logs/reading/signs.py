@@ -58,7 +58,7 @@ ABOUT = (
     b"flash_attn", b"bitsandbytes", b"xformers", b"flashinfer", b"kernel module", b"shm",
     b"kernel headers",
     b"memlock", b"sys files", b"simpleP2P", b"CORRECTABLE", b"Temperature (S",
-    b"Verification error", b"oom_", b"gres", *VIA,
+    b"Verification error", b"oom_", b"gres", b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from ...model.english import plural
 from ...model.severity import Mark
 from .communicator import ABORTED, DESTROYED, STARTED, Communicator
-from .milestones import PROGRESS, Milestone, Reached
-from .report import WARN, LogReport
+from .milestones import PROGRESS, Milestone, Reached, within
+from .report import WARN, LogNote, LogReport
 
 
 class RunState(Mark):
@@ -44,9 +46,34 @@ _WENT_ON = {
 }
 
 
+_TIME_OVER = re.compile(r"CANCELLED AT \S+ DUE TO TIME LIMIT")
+_BEFORE_IT = {
+    Milestone.ROWS: "it had printed rows of figures",
+    Milestone.MOVING: "it had made steps",
+    Milestone.SERVING: "the server was up",
+    Milestone.FINISHED: "it had come to its end",
+}
+
+
+def time_over(log: LogReport, note: LogNote) -> bool:
+    """Whether a line says that the job's time was over, and no end of it stands behind.
+
+    What else stands behind it was printed before: a program's output waits in its buffers, Slurm's
+    own words do not.
+    """
+    said = _TIME_OVER.search(note.text) is not None
+    return said and not within(log.milestones, (Milestone.FINISHED,), note.line, 1 << 62)
+
+
 def outcome_of(log: LogReport) -> RunOutcome:
     """Say what became of the run."""
     reached = {one.what: one for one in log.milestones}
+    over = next((note for note in log.notes if time_over(log, note)), None)
+    if over is not None:
+        had = next((_BEFORE_IT[what] for what in PROGRESS if what in reached), "")
+        when = f" after {had}" if had else ""
+        said = f"the scheduler ended the job, whose time was over{when}"
+        return RunOutcome(RunState.FAILED, said, over.line)
     ended, done = reached.get(Milestone.ENDED), reached.get(Milestone.FINISHED)
     went_on = [reached[what] for what in PROGRESS if what in reached]
     latest = max(went_on, key=lambda one: one.lines[-1], default=None)
@@ -64,15 +91,7 @@ def outcome_of(log: LogReport) -> RunOutcome:
 
 def _ended(log: LogReport, ended: Reached, latest: Reached | None) -> RunOutcome:
     line = min(one for one in ended.lines if latest is None or one > latest.lines[-1])
-    if latest is not None:
-        when = {
-            Milestone.ROWS: "after it had printed rows of figures",
-            Milestone.MOVING: "after it had made steps",
-            Milestone.SERVING: "after the server was up",
-            Milestone.FINISHED: "after it had come to its end",
-        }[latest.what]
-    else:
-        when = _phase(log, line)
+    when = f"after {_BEFORE_IT[latest.what]}" if latest is not None else _phase(log, line)
     return RunOutcome(RunState.FAILED, f"a process ended badly {when}".rstrip(), line)
 
 

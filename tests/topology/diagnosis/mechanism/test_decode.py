@@ -19,6 +19,10 @@ LAYERS = {
     "ncclCommWindowRegister: invalid argument": "memory",
     "cuMulticastBindMem returned 801": "NVLS",
     "ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar": "verbs",
+    "/opt/nvshmem/src/ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar": "verbs",
+    "gdr_copy_md.c:211  UCX  ERROR GPU memory pin failed. length 65536 ret 22": "GPUDirect",
+    "mm_sysv.c:114  UCX  ERROR   shmat(shmid=3) failed: Invalid argument": "UCX",
+    "cma_ep.c:88  UCX  ERROR   failed: Operation not permitted": "UCX",
     "ibv_modify_qp failed with error Invalid argument": "verbs",
     "NET/OFI Unable to insert remote address into address vector. RC: -22": "libfabric",
     "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so'": "verbs",
@@ -145,3 +149,22 @@ def test_memory_that_is_used_up_is_not_blamed_on_the_other_side() -> None:
     (found,) = decoded_findings([FailingLine(1, line)], [], [line], "x")
     assert found.candidates[0].cause.startswith("Memory of one kind")
     assert not any("other side" in one.cause for one in found.candidates)
+
+
+def test_a_call_of_a_driver_gives_its_code_behind_its_name() -> None:
+    for text, name in (
+        ("NvlinkTransport: cuMemCreate failed: 800", "cudaErrorNotPermitted"),
+        ("cudaMalloc returned 2", "cudaErrorMemoryAllocation"),
+        ("hipMalloc(&p, 8) failed with code 2", "hipErrorOutOfMemory"),
+    ):
+        found = decode(text)
+        assert found is not None
+        assert found.code is not None
+        assert found.code.name == name
+
+
+def test_a_file_of_ucx_tells_what_it_could_not_do() -> None:
+    found = decode("mm_sysv.c:114  UCX  ERROR   shmat(shmid=3) failed: Invalid argument")
+    assert found is not None
+    assert found.operation is not None
+    assert found.operation.does == "map another process's shared memory"

@@ -249,3 +249,17 @@ def test_what_the_analysis_calls_a_culprit_only_differs_from_the_first_rank(
         f"Ranks differ in collective 12: {said} on rank 1, beside the first rank"
     )
     assert "the one that is called culprit may be right" in finding.cause
+
+
+def test_a_module_that_is_loaded_leaves_the_container_as_the_first_cause() -> None:
+    (found,) = [
+        one
+        for one in told(
+            "root@101acc334128:/# rocminfo",
+            "ROCk module is loaded",
+            "Unable to open /dev/kfd read-write: No such file or directory",
+        )
+        if one.id == "hip-no-device"
+    ]
+    assert found.candidates[0].cause.startswith("The container or virtual machine was not given")
+    assert found.candidates[-1].contradicted_by == ("ROCk module is loaded",)

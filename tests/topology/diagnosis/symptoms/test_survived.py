@@ -10,7 +10,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs, table, unexplained
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
-from gputop.topology.model.severity import NOTICE
+from gputop.topology.model.severity import BROKEN, NOTICE
 from tests.harness.injection.__main__ import accused
 from tests.harness.injection.runs import READY, ROW, START, runs
 from tests.harness.injection.warnings import of_source, of_table
@@ -95,3 +95,22 @@ def test_lines_of_ras_are_never_a_cause() -> None:
     log = read_log([line.encode()], signs=known_signs())
     assert not [one for one in explain(log) if one.severity.counts]
     assert not unexplained(log)
+
+
+TIME_OVER = (
+    "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***"
+)
+
+
+def test_steps_that_are_printed_behind_the_end_of_the_time_are_older() -> None:
+    found = read(*READY, STEP, TIME_OVER, STEP, "srun: Job step aborted: Waiting up to 32 seconds")
+    assert [(one.id, one.severity) for one in found.findings] == [
+        ("job-ended-by-scheduler", BROKEN)
+    ]
+    assert "whose time was over after it had made steps" in found.outcome.sentence
+
+
+def test_a_step_whose_time_was_over_ends_no_job_that_came_to_its_end() -> None:
+    found = read(*READY, STEP, TIME_OVER, STEP, "Training completed")
+    assert [one.severity for one in found.findings] == [NOTICE]
+    assert "came to its end" in found.outcome.sentence
