@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from itertools import combinations, pairwise
 from math import comb
 from typing import Any
 
 import pytest
 
-from gputop.topology.explain import best_group
+from gputop.topology.explain import best_group, group_wiring
 from gputop.topology.explain.best_group import GpuGroup, best_groups
 from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.recorded.demos.demo import names
 from tests.grid import turns
 from tests.harness.bench.nodes import MadeNode
-from tests.support.snapshots import demo_node, gpus_of
+from tests.support.places import RECORDINGS
+from tests.support.snapshots import demo_node, gpus_of, recorded_node
 
 EVERY = {8: 1000}
 DEMOS = ("dgx-1v", "mi250x-8", "pcie-l40s-8", "hgx-a100-8", "sick-h100-8")
@@ -92,7 +96,7 @@ def test_of_many_gpus_a_part_of_the_groups_is_looked_at(
     assert found.best is not None
     assert found.best.numa_nodes == (0,)
     assert len(predictions) <= best_group.FEWEST
-    monkeypatch.setattr(best_group, "MOST_GROUPS", 1)
+    monkeypatch.setattr(group_wiring, "MOST_GROUPS", 1)
     grown = best_groups(node, gpus_of(node), 8)
     assert not grown.whole
     assert worth(grown.best) == worth(found.best)
@@ -107,3 +111,51 @@ def test_what_is_known_to_be_free_comes_before_what_is_not() -> None:
     ill = best_groups(node, gpus, 4, ailing=gpus[:2], busy=gpus[4:5])
     assert ill.best is not None
     assert not set(ill.best.gpus) & set(gpus[:2])
+
+
+RECORDED = sorted(path.name for path in RECORDINGS.iterdir() if (path / "nvml.json").is_file())
+
+
+@pytest.mark.parametrize("name", [*names(), *RECORDED])
+def test_pairs_that_are_looked_at_once_have_what_each_of_them_has(name: str) -> None:
+    node = demo_node(name) if name in names() else recorded_node(name)
+    gpus = node.machine.gpus
+    found = group_wiring.pairs_of_gpus(node, gpus)
+    assert found.keys() == set(combinations(range(len(gpus)), 2))
+    for (i, j), pair in found.items():
+        letters = node.pairs.kind(gpus[i].address, gpus[j].address)
+        assert pair == group_wiring.pair_of_gpus(node, gpus[i], gpus[j], letters)
+
+
+@pytest.mark.parametrize("count", [2, 8, 64, 120])
+@pytest.mark.parametrize("wiring", ["nvswitch", "pcie"])
+def test_work_on_128_gpus_grows_with_their_kinds(
+    wiring: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 8,128 pairs and more groups than anybody can count, a few of each are looked at."""
+    node = demo_node("hgx-h100-8").follow(MadeNode(wiring, 128).snapshot())
+    done: Counter[str] = Counter()
+
+    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **more: Any) -> Any:
+            done[name] += 1
+            return real(*given, **more)
+
+        return call
+
+    for place, name in (
+        (group_wiring, "pair_of_gpus"),
+        (best_group, "predict_with_flags"),
+        (group_wiring.GroupWiring, "around"),
+        (group_wiring.GroupWiring, "worth"),
+        (group_wiring.GroupWiring, "order"),
+    ):
+        monkeypatch.setattr(place, name, counted(name, getattr(place, name)))
+    found = best_groups(node, gpus_of(node), count)
+    assert found.best is not None
+    assert len(found.best.gpus) == count
+    assert done["pair_of_gpus"] <= 2 * 16 * 17, "16 NUMA nodes, in both orders"
+    assert done["around"] <= 4
+    assert done["worth"] <= 8
+    assert done["order"] <= best_group.FEWEST
+    assert done["predict_with_flags"] <= best_group.FEWEST
