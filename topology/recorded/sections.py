@@ -14,6 +14,7 @@ import msgspec
 
 from ..model.format import Format, FormatError, ProvesNothingError
 from ..model.part import PartialNode
+from .collected import bare
 
 MOST_SECTIONS = 256
 BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
@@ -177,7 +178,7 @@ def plain(data: bytes) -> str:
         text = text.translate(_NO_BREAK)
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    return _QUOTED.sub("", _ANSI.sub("", text))
+    return bare(_QUOTED.sub("", _ANSI.sub("", text)))
 
 
 def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
