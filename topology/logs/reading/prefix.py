@@ -96,6 +96,35 @@ class Heads:
         return [line[a:b] for a, b in zip(cuts, [*cuts[1:], len(line)], strict=True)]
 
 
+_NARROW, _WIDE, _FEW_CUT, _FEW_TEXTS = 40, 400, 5, 3
+
+
+def rejoined(lines: list[bytes]) -> list[bytes]:
+    """The lines of a paste whose terminal broke those of the library at its right edge.
+
+    What was broken off is put back, and an empty line stands in its place: lines keep their
+    numbers. The edge shows where the longest lines of the library, of several texts, end at one
+    place, each with a line without a head behind it.
+    """
+    edge = max((len(line) for line in lines if MARK in line), default=0)
+    if not _NARROW <= edge <= _WIDE:
+        return lines
+    ends = [at for at, line in enumerate(lines[:-1]) if len(line) == edge and MARK in line]
+    cut = [at for at in ends if lines[at + 1].strip() and MARK not in lines[at + 1]]
+    # Ranks print one text each, of one length, and a program's own lines may stand between them.
+    texts = {lines[at].translate(None, b"0123456789") for at in cut}
+    if len(cut) < _FEW_CUT or len(texts) < _FEW_TEXTS:
+        return lines
+    whole = list(lines)
+    for start in cut:
+        at = start + 1
+        while at < len(lines) and len(lines[at - 1]) == edge and MARK not in lines[at]:
+            whole[start] += lines[at]
+            whole[at] = b""
+            at += 1
+    return whole
+
+
 def unfolded(text: bytes) -> tuple[bytes, int]:
     """Split a line that Ray printed once for many: the line itself, and how many it stands for."""
     match = _FOLDED.search(text)

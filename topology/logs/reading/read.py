@@ -19,7 +19,7 @@ from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LONGEST_LINE, LineReader, Readable
 from .milestones import Others
-from .prefix import MARK, Heads, source_of, unfolded, unwrapped, without_colour
+from .prefix import MARK, Heads, rejoined, source_of, unfolded, unwrapped, without_colour
 from .signs import NONE, Signs
 from .unmarked import MOST_OPENINGS, Unmarked, left_over
 
@@ -94,6 +94,8 @@ class Chunk:
         if b"\x1b" in whole:
             whole = without_colour(whole)
             lines = whole.split(b"\n")
+        if b"\n" in whole and (joined := rejoined(lines)) is not lines:
+            lines, whole = joined, b"\n".join(joined)
         self.lines = lines
         """Without colours, which could stand in every word."""
         marks = whole.count(MARK)
