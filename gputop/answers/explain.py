@@ -22,6 +22,7 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import PAIR
 from gputop.terminal.clean import clean
 from gputop.terminal.size import text_width
+from gputop.topology.cost.over_hosts import HostsCall, blocks_over_hosts
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import LACKING, diagnose
 from gputop.topology.expectation.calls.times import CallTime
@@ -113,7 +114,7 @@ class ExplainRequest(PredictingRequest, frozen=True, kw_only=True):
         Option(
             "--collectives",
             "Also give the time of every collective on this host, with bus and algorithm "
-            "bandwidth, by size.",
+            "bandwidth, by size; with --nodes over all hosts and over each rail too.",
         ),
     ] = False
     at_once: Annotated[
@@ -161,6 +162,8 @@ class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
     """The NVLink domain that joins these hosts, where there is one: its figure is the job's."""
     collectives: tuple[CallTime, ...] | msgspec.UnsetType = msgspec.UNSET
     """Every collective at every size, with `--collectives`."""
+    over_hosts: tuple[HostsCall, ...] | msgspec.UnsetType = msgspec.UNSET
+    """All-reduces over all hosts and over each rail, with `--collectives` and `--nodes`."""
     view: Explained | msgspec.UnsetType = msgspec.UNSET
     """What its page is made of; only of the answer itself."""
 
@@ -187,6 +190,7 @@ class Explained(msgspec.Struct, frozen=True):
     """The rank of the one GPU that somebody asked about."""
     collectives: tuple[CallTime, ...] | None = None
     """The times of all collectives, where somebody asked for them."""
+    over_hosts: tuple[HostsCall, ...] | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Faults first, then several hosts where somebody asked for them, one host, the changes."""
@@ -230,6 +234,10 @@ class Explained(msgspec.Struct, frozen=True):
 
             yield Blank()
             yield from blocks_of_times(self.collectives)
+        if self.over_hosts is not None:
+            yield Blank()
+            rack = self.domain is not None
+            yield from blocks_over_hosts(self.over_hosts, asked.nodes, rack=rack)
         if self.two is not None and self.pair is not None:
             yield from (Blank(), Text("The same pair in a job over two hosts:"))
             yield from prediction_blocks(self.two, self.pair)
@@ -321,11 +329,13 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
             domain = domain_of(snapshot, Settings.of(snapshot, changes), many)
     pair, rank = _named(asked, snapshot, prediction)
     advice = advice_on(snapshot, prediction)
-    collectives = None
+    collectives = over_hosts = None
     if asked.collectives or asked.at_once:
-        from gputop.answers.explain_times import times_asked
+        from gputop.answers.explain_times import hosts_asked, times_asked
 
-        collectives = times_asked(asked, with_changes(snapshot, changes), prediction, addresses)
+        changed = with_changes(snapshot, changes)
+        collectives = times_asked(asked, changed, prediction, addresses)
+        over_hosts = hosts_asked(asked, changed, addresses)
     view = Explained(
         asked,
         snapshot,
@@ -340,6 +350,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         found,
         rank,
         collectives,
+        over_hosts,
     )
 
     def document(side: Prediction | None) -> ExplainAnswer | msgspec.UnsetType:
@@ -358,6 +369,7 @@ def answer(asked: ExplainRequest) -> ExplainAnswer:
         multi_node=msgspec.UNSET if many is None or _joined(domain) else many,
         domain=msgspec.UNSET if domain is None else domain,
         collectives=msgspec.UNSET if collectives is None else collectives,
+        over_hosts=msgspec.UNSET if over_hosts is None else over_hosts,
         view=view,
     )
 

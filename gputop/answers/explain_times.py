@@ -1,4 +1,4 @@
-"""The times of all collectives that `explain --collectives` asks for."""
+"""The times of all collectives that `explain --collectives` asks for, on a host and over hosts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from gputop.answers.predicting import selected
 from gputop.exits import USAGE, Exit
+from gputop.topology.cost.over_hosts import HostsCall, calls_over_hosts
 from gputop.topology.explain.collectives import times_of
+from gputop.topology.nccl.settings import Settings
 from gputop.topology.node import Node
 
 if TYPE_CHECKING:
@@ -29,3 +31,12 @@ def times_asked(
     groups = [selected(text, snapshot.machine) or everyone for text in asked.at_once]
     node = Node(snapshot).with_prediction(prediction)
     return times_of(node, addresses or everyone, groups)
+
+
+def hosts_asked(
+    asked: ExplainRequest, snapshot: NodeSnapshot, addresses: tuple[str, ...] | None
+) -> tuple[HostsCall, ...] | None:
+    """All-reduces over the hosts; None where nobody asked, or for some GPUs of each alone."""
+    if not asked.collectives or asked.nodes < 2 or addresses is not None:
+        return None
+    return calls_over_hosts(Node(snapshot).decide(), asked.nodes, Settings.of(snapshot))
