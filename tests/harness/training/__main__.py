@@ -47,8 +47,6 @@ def _start(runs: list[TrainingRun], folder: Path, seconds: float) -> tuple[list[
     environment = {name: value for name, value in os.environ.items() if name != "NCCL_P2P_DISABLE"}
     if not runs[0].p2p:
         environment["NCCL_P2P_DISABLE"] = "1"
-    # A kernel that is loaded at its first use waits for all others: those of NCCL wait for a peer.
-    environment |= {"CUDA_MODULE_LOADING": "EAGER"} if runs[0].layout == "pp" else {}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(runs[0].ranks), "-m", "tests.harness.training.rank"]
     with subprocess.Popen(
@@ -59,6 +57,8 @@ def _start(runs: list[TrainingRun], folder: Path, seconds: float) -> tuple[list[
             said = process.communicate(timeout=seconds)[1].decode("utf-8", "replace")
             why = "" if process.returncode == 0 else said[-1500:]
         except subprocess.TimeoutExpired:
+            # torchrun gives each rank a session of its own.
+            subprocess.run(["pkill", "-9", "-f", f"training.rank {plan}"], check=False)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             why = f"not done after {seconds:.0f} s"

@@ -111,6 +111,7 @@ class _Pipeline:
         self.model = _made(shape, device, self.rank, 2)
         self.optimizer = _optimizer(self.model)
         self.forth, self.back = (self.dist.new_group([0, 1]) for _ in range(2))
+        self._open(shape, device)
         torch.manual_seed(1)
         tokens, target = _tokens(batch, device)
         self.tokens, self.target = tokens.chunk(MICRO_BATCHES), target.chunk(MICRO_BATCHES)
@@ -119,6 +120,22 @@ class _Pipeline:
             "dtype": torch.bfloat16,
             "device": device,
         }
+
+    def _open(self, shape: TrainedShape, device: Any) -> None:
+        """Make communicators and load kernels while nothing waits.
+
+        At their first use both wait for all kernels that run: for those of NCCL, which wait for the
+        other rank, which waits for this one.
+        """
+        for group in (self.forth, self.back):
+            self.dist.all_reduce(torch.zeros(1, device=device), group=group)
+        width = (1, SEQUENCE) if self.rank == 0 else (1, SEQUENCE, shape.hidden)
+        made = torch.zeros(width, device=device, dtype=torch.bfloat16)
+        given = made.long() if self.rank == 0 else made.requires_grad_()
+        self.model(given).float().sum().backward()
+        self.optimizer.zero_grad(set_to_none=True)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
 
     def step(self) -> None:
         sent = self._first() if self.rank == 0 else self._last()
