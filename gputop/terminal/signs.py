@@ -8,7 +8,7 @@ import unicodedata
 from typing import TextIO
 
 HANDLER = "gputop-signs"
-_PLAIN = dict(zip("·–—…×°µ›•●▶▲▼▽←→↑↓“”’✓✗■○◆◇", '---~xou>**>!vv<>^v""\'+x#o*o', strict=True))
+_PLAIN = dict(zip("·–—…×°µ›•●▶▲▼▽←→↑↓“”’✓✗■○◆◇▓▒░", '---~xou>**>!vv<>^v""\'+x#o*o%:.', strict=True))
 
 
 def fit(stream: TextIO | None) -> None:

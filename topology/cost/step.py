@@ -13,6 +13,7 @@ from .layout import Layout, StepPlan
 from .memory import KernelStyle
 from .shape import ModelShape
 from .wires import GroupWire, WireOf
+from .work import Recompute
 
 HIDES = 0.95
 """Share of a backward pass behind which gradients can be reduced: not the last bucket's."""
@@ -226,7 +227,7 @@ def _stage(
         passes = layer(shape, layout, plan, rates, experts=experts)
         if passes is None:
             return None
-        again = passes[0] if plan.recompute.value == "full" else Spent()
+        again = passes[0] if plan.recompute is Recompute.FULL else Spent()
         forward = forward.plus(passes[0].times(share * layers))
         backward = backward.plus(passes[1].plus(again).times(share * layers))
     return forward, backward, last
@@ -250,7 +251,7 @@ def _inside(
     size = 2.0 * tokens * shape.hidden
     found = []
     if layout.tp > 1:
-        again = plan.reduces[0] if plan.recompute.value == "full" else 0
+        again = plan.reduces[0] if plan.recompute is Recompute.FULL else 0
         count = passes * (layers * (sum(plan.reduces) + again) + 2)
         found.append(
             _call("tensor: all-reduce", wires["tp"], CollectiveKind.ALL_REDUCE, size, count)

@@ -135,6 +135,10 @@ class CostListing(Listing):
             lines += [EMPTY, *roof]
         return (*lines, EMPTY, *note_lines(found, width))
 
+    def has_roof(self, name: str) -> bool:
+        """Whether something bounds a row in a way that can be drawn."""
+        return roof_of(self.found, self._items[name]) is not None
+
     def roof(self, name: str, width: int, height: int) -> Sequence[Line]:
         """The roofline of the selected row, then the bounds; bounds alone where there is none."""
         bounds = () if self.found.serving else tuple(bound_lines(self.found, width))

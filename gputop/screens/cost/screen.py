@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
 
+ROOF, BOUNDS = "Roofline", "Bounds"
 WORKING = "working out the layouts of {}"
 
 
@@ -199,9 +200,11 @@ class CostScreen(MasterDetail):
         def draw() -> None:
             room = board.scrollable_content_region
             lines: Sequence[Line] = ()
+            caption = ""
             if listing is not None and name:
                 lines = listing.roof(name, room.width, room.height)
-            board.caption("Roofline" if lines else "")
+                caption = ROOF if listing.has_roof(name) else BOUNDS
+            board.caption(caption if lines else "")
             board.show(lines)
 
         board.draw_once(draw, id(self._found), name)
