@@ -156,8 +156,8 @@ class NodeWires:
 
     def _name(self, addresses: list[str]) -> str:
         """The fast links of its pairs, by the first kind."""
-        places = {gpu.address: place for place, gpu in enumerate(self.gpus)}
-        found = (self._link(places[one], places[two]) for one, two in pairwise(addresses))
+        order = [gpu.address for gpu in self.gpus]
+        found = (self._link(one, two) for one, two in pairwise(map(order.index, addresses)))
         return min((name for name in found if name), default="fast links")
 
     def _all_groups(self, ranks: int, stride: int) -> list[range]:

@@ -236,6 +236,15 @@ class Case:
         """One PCI function."""
         return self.devices.pci(address)
 
+    def iommu_types(self, addresses: Iterable[str]) -> dict[str, str]:
+        """How the IOMMU treats each of these PCI functions, as far as it is known."""
+        found = ((address, self.pci(address)) for address in addresses)
+        return {
+            address: pci.iommu_type
+            for address, pci in found
+            if pci is not None and pci.iommu_type is not None
+        }
+
     def way_up(self, address: str) -> tuple[PciDevice, ...]:
         """The device and the bridges above it, up to its root port; () where no tree was read."""
         return self.devices.way_up(address)

@@ -3,6 +3,7 @@
 import re
 
 from ..model.machine import Gpu
+from ..model.record import by_address
 from ..model.surroundings import Host
 from ..sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 
@@ -19,11 +20,8 @@ _NUMBERED = re.compile(r"/dev/nvidia\d{1,4}\b")
 
 def minors(host: Host) -> dict[str, int]:
     """Number of the device node of each GPU that the module took, by PCI address."""
-    return {
-        nvidia_gpu.address: nvidia_gpu.minor
-        for nvidia_gpu in host.nvidia_gpus or ()
-        if nvidia_gpu.minor is not None
-    }
+    taken = by_address(host.nvidia_gpus or ())
+    return {address: gpu.minor for address, gpu in taken.items() if gpu.minor is not None}
 
 
 def access(host: Host, gpu: Gpu) -> str | None:

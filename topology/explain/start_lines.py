@@ -45,8 +45,8 @@ def _visible(node: Node, chosen: Sequence[Gpu]) -> str:
         uuids = [gpu.uuid for gpu in chosen]
         return "" if None in uuids else copied("export CUDA_VISIBLE_DEVICES={:device,}", uuids)
     ordered = hip_order(alike) if amd else alike
-    places = {gpu.address: number for number, gpu in enumerate(ordered)}
-    numbers = [places[gpu.address] for gpu in chosen]
+    places = [gpu.address for gpu in ordered]
+    numbers = [places.index(gpu.address) for gpu in chosen]
     if amd:
         return copied("export HIP_VISIBLE_DEVICES={:number,}", numbers)
     return copied("export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={:number,}", numbers)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..model.machine import Gpu
+from ..model.record import by_address
 from .vendors import AMD
 
 PARTS_OF_MODE = {"DPX": 2, "TPX": 3, "QPX": 4}
@@ -40,7 +41,7 @@ def numbered(gpus: Mapping[str, Gpu]) -> dict[str, Gpu]:
         modes = {mode: _first(parts, mode) for mode in MODES}
         split = len(parts) > 1 or modes["compute_partition"] in PARTED
         if split or any(part.partition not in (None, "0") for part in parts):
-            found |= {part.address: _part(part, parent, modes) for part in parts}
+            found |= by_address(_part(part, parent, modes) for part in parts)
     return found
 
 

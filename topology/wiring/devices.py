@@ -167,7 +167,8 @@ class DeviceIndex:
     @cached_property
     def labels(self) -> Mapping[str, str]:
         """The names of GPUs, drives, RDMA devices and network interfaces by address."""
-        known = {drive.address: drive.name for drive in self.machine.drives if drive.address}
+        drives = by_address(self.machine.drives)
+        known = {address: drive.name for address, drive in drives.items()}
         known |= {address: interface.name for address, interface in self._interfaces.items()}
         known |= {address: device.name for address, device in self._rdma.items()}
         return known | {address: gpu_label(gpu) for address, gpu in self.gpus.items()}

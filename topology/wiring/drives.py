@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..model.machine import Machine, PciDevice, PciKind
+from ..model.record import by_address
 from ..model.surroundings import Drive
 from .codes import Relations, has_a_row
 from .gpu_names import numbered, row_labels
@@ -56,8 +57,8 @@ def drive_table(machine: Machine) -> DriveTable:
 
 
 def _rows(machine: Machine, gpus: Sequence[str]) -> Iterator[DriveRow]:
-    functions = {one.address: one for one in machine.pci if one.kind == PciKind.NVME}
-    ports = {one.address: one for one in machine.pci if one.kind in LINK_PORTS}
+    functions = by_address(one for one in machine.pci if one.kind == PciKind.NVME)
+    ports = by_address(one for one in machine.pci if one.kind in LINK_PORTS)
     named = sorted(machine.drives, key=lambda drive: (len(drive.name), drive.name))
     known = {drive.address for drive in named}
     relations = Relations(machine) if functions or named else None

@@ -8,6 +8,7 @@ from ...model import quantities
 from ...model.errors import GputopError
 from ...model.machine import Gpu, Machine
 from ...model.page import Basis
+from ...model.record import by_address
 from ...model.snapshot import DataVerdict, NodeSnapshot
 from ...model.units import size
 from ...wiring.gpu_names import gpu_names
@@ -291,7 +292,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     """
     said, cuda = _driver_words(snapshot.machine), _probed_access(snapshot)
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
-    amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if vendor_of(gpu) is AMD}
+    amd = by_address(gpu for gpu in snapshot.machine.gpus if vendor_of(gpu) is AMD)
     joined = {address: joined_to(gpu) for address, gpu in amd.items()}
 
     plain = cache(Grant)

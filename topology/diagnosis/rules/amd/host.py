@@ -28,8 +28,7 @@ def _sisters(gpus: Sequence[Gpu]) -> list[str]:
 
 def _check_iommu(case: Case) -> Found:
     gpus = vendors.amds(case)
-    devices = (case.pci(gpu.address) for gpu in gpus)
-    kinds = {pci.address: pci.iommu_type for pci in devices if pci is not None and pci.iommu_type}
+    kinds = case.iommu_types([gpu.address for gpu in gpus])
     if case.in_vm is not False or not kinds:
         return None
     peers = _sisters(gpus)

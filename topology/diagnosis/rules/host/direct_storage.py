@@ -21,6 +21,7 @@ from ....hardware.vendors import NVIDIA
 from ....model.element import NOT_IN_XML
 from ....model.finding import Finding
 from ....model.machine import Gpu, PciDevice
+from ....model.record import by_address
 from ....model.severity import NOTICE
 from ....model.surroundings import DirectStorage, Drive
 from ...case import Case
@@ -174,7 +175,7 @@ def _turned(case: Case, drives: Sequence[Drive]) -> list[Turned]:
 
 def _up_to_the_cpu(turned: Sequence[Turned], settings: DirectStorage) -> Finding:
     drives = list({drive.name: drive for drive, _, _ in turned}.values())
-    bad = {one.address: one for _, _, several in turned for one in several}
+    bad = by_address(one for _, _, several in turned for one in several)
     proofs: list[Proof] = [
         (f"ACS of {one.address}", " ".join(one.acs or ()), "PCI config space, ACS control")
         if redirects(one)

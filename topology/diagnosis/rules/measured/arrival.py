@@ -7,6 +7,7 @@ from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ....model.english import listing
 from ....model.finding import Finding
+from ....model.record import by_address
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
@@ -94,18 +95,14 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
     """The usual causes, as far as they were read, and their fixes."""
     evidence: list[Proof] = []
     fixes: list[Step] = []
-    bridges = {
-        device.address: None
-        for gpu in who
-        for device in case.way_up(gpu)[1:]
-        # Where bytes are lost, DirectTrans is no excuse: few GPUs translate addresses themselves.
-        if device.redirects
-    }
+    # Where bytes are lost, DirectTrans is no excuse: few GPUs translate addresses themselves.
+    above = (device for gpu in who for device in case.way_up(gpu)[1:] if device.redirects)
+    bridges = list(by_address(above))
     if bridges and case.in_vm is False:
         evidence.append(
             (
                 "bridges above these GPUs whose ACS redirects",
-                ", ".join(list(bridges)[:4]),
+                ", ".join(bridges[:4]),
                 "PCI config space, ACS control",
             )
         )
@@ -113,10 +110,10 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
             acs_off(
                 "Switch off ACS on the bridges of the path (lost at restart), unless virtual "
                 "machines here rely on it.",
-                list(bridges)[:8],
+                bridges[:8],
             )
         )
-    kinds = {gpu: device.iommu_type for gpu in who if (device := case.pci(gpu)) is not None}
+    kinds = case.iommu_types(who)
     translated = [gpu for gpu, kind in kinds.items() if kind in TRANSLATED]
     if translated:
         evidence.append(

@@ -69,7 +69,7 @@ def _by_pattern(
     """What the pattern of all figures says, and the pairs that it speaks of."""
     read = patterns(
         [figure for figure, _ in figures],
-        {gpu.address: case.name(gpu) for gpu in case.gpus},
+        case.devices.labels,
         case.snapshot,
         prediction=case.prediction,
         judgements=[judgement for _, judgement in figures],
