@@ -1,4 +1,4 @@
-"""What the tables hold about one name: a GPU, a node, a link, a NIC, a variable or a code."""
+"""What the tables hold about one name: a GPU, node, cluster, link, NIC, variable or code."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class KnownKind(Word):
 
     GPU = "gpu"
     NODE = "node"
+    CLUSTER = "cluster"
     LINK = "link"
     NIC = "nic"
     VARIABLE = "variable"
@@ -103,6 +104,8 @@ _LINKS = ("pcie", "nvlink", "nvswitch", "xgmi", "socket", "infiniband", "efa")
 """Groups of links.toml; in those before "socket" a number follows: "nvlink4", "pcie5"."""
 _PUBLISHED = "_published"
 """Ending of the key of several values, where sources say different ones."""
+_AZURE = "Standard_"
+"""In front of every size of Azure."""
 _NOTES = ("notes", "checks", "nccl_constants")
 _FAMILY = re.compile("^(?:nvidia|amd(?!smi))?(?:tesla|geforce|instinct)?(?=.)")
 """Words before the name of a model that do not tell it apart."""
@@ -117,12 +120,12 @@ def known(name: str) -> tuple[Known, ...]:
     found = sku_for(Gpu(address="", vendor="", name=" ".join(name.split())))
     if found is not None:
         return (of_gpu(found.name),)
-    bare = name.strip()
+    bare = name.strip().removeprefix(_AZURE)
     flag = catalogue().flag(bare) or catalogue().flag(bare.upper())
     if flag is not None:
         return (_of_variable(flag.name),)
     try:
-        return (_of_node(named(name).name),)
+        return (_of_node(named(bare).name),)
     except UnknownReferenceError:
         return _alike(name)
 
@@ -153,7 +156,8 @@ def every_known_name() -> tuple[str, ...]:
     flags = (flag.name for flag in catalogue().flags)
     codes = (name for name in by_name() if name)
     nics = (nic for nic in table("links")["nic"] if nic not in _NOTES)
-    return (*skus(), *nodes, *links, *nics, *flags, *codes)
+    clusters = table("nodes")["cluster"]
+    return (*skus(), *nodes, *clusters, *links, *nics, *flags, *codes)
 
 
 def plain_name(name: str) -> str:
@@ -181,6 +185,10 @@ def _index() -> Mapping[str, tuple[Callable[[], Known], ...]]:
     for nic, row in nics.items():
         if nic not in _NOTES:
             add(nic, partial(_of_row, nic, KnownKind.NIC, row, nics["notes"]["source"]))
+    for cluster in table("nodes")["cluster"]:
+        whole, _, _ = cluster.partition(" (")
+        for called in {cluster, whole, whole.split()[-1], f"DGX {whole}"}:
+            add(called, partial(_of_cluster, cluster))
     own = [plain_name(sku) for sku in skus()]
     for sku in skus():
         add(sku, partial(of_gpu, sku))
@@ -229,6 +237,17 @@ def _dense(kind: str) -> str:
 def _of_node(node: str) -> Known:
     facts = table("nodes")["node"][node]
     return _of_row(node, KnownKind.NODE, facts, str(facts.get("source", "")))
+
+
+def _of_cluster(cluster: str) -> Known:
+    facts = table("nodes")["cluster"][cluster]
+    levels = {
+        f"{level['name']} of {level['unit']} GPUs": f"{level['gbps_per_gpu_per_direction']} GB/s"
+        for level in facts["levels"]
+    }
+    switches = {f"{name} switches": count for name, count in facts["switches"].items()}
+    told = {"nodes": facts["nodes"], "gpus": facts["gpus"]} | levels | switches
+    return _of_row(cluster, KnownKind.CLUSTER, told, str(facts["source"]))
 
 
 def _of_link(group: str, key: str) -> Known:

@@ -62,3 +62,10 @@ def test_rates_by_width_and_values_that_differ_are_told() -> None:
     (gpu,) = known("B200")
     facts = {fact.what: (fact.value, fact.unit) for fact in gpu.facts}
     assert facts["memory bandwidth, by different sources"] == ("7670, 7700, 7750, 8000", "GB/s")
+
+
+def test_a_cluster_and_the_long_name_of_a_size_are_known() -> None:
+    (pod,) = known("SuperPOD")
+    assert (pod.name, pod.kind) == ("H100 SuperPOD (1024 GPUs)", KnownKind.CLUSTER)
+    assert {fact.what: fact.value for fact in pod.facts}["spine of 1024 GPUs"] == "50 GB/s"
+    assert known("Standard_ND96isr_H100_v5") == known("ND96isr_H100_v5")
