@@ -22,12 +22,16 @@ from ....hardware.faults.catalogue import (
 )
 from ....model.finding import Finding
 from ....model.kernel_event import KernelEvent, KernelSource
+from ....model.severity import Sureness
 from ....sources.nvidia.recovery import NONE
 from ...case import Case
 from ...rule import Found, NotRead, Proof, Rule
 
 MOST_SHOWN = 6
 DENIED, ELSEWHERE = "the driver asks for nothing now", "no GPU and no NIC of this node is there"
+ANSWERS = "the GPU answers the driver again"
+LOST = "xid-bus"
+UNDATED = "; the same text shows the GPU answering: which of the two is older, it does not say"
 Told = tuple[KernelEvent, KernelFault]
 
 
@@ -46,6 +50,9 @@ def _read(case: Case) -> list[Told]:
     for event in events:
         now = msgspec.structs.replace(event, over=event.over or _denied(case, event))
         fault = fault_of(now, driver)
+        if fault.rule == LOST and case.on_node and _answers(case, event) and not now.over:
+            now = msgspec.structs.replace(now, over=ANSWERS)
+            fault = fault_of(now, driver)
         if fault.severity.counts and fault.unit != "program" and asked.get(event.device):
             fault = fault.but(act=asked[event.device])  # the driver knows better than any table
         if event.code != "154" or not event.said.startswith("0x0 "):
@@ -67,6 +74,12 @@ def _denied(case: Case, event: KernelEvent) -> str:
     nics |= {interface.address for interface in case.machine.interfaces}
     known = event.kind is KernelSource.LINE and case.pci(event.device or "") is not None
     return ELSEWHERE if known and not (gpus or any(map(there, nics))) else ""
+
+
+def _answers(case: Case, event: KernelEvent) -> bool:
+    """Whether the driver gave readings of the GPU that an event is about."""
+    readings = [case.reading(gpu) for gpu in case.gpus if gpu.address == event.device]
+    return any(now is not None and now.temperature_c is not None for now in readings)
 
 
 def _checked(group: FaultGroup) -> Callable[[Case], Found]:
@@ -96,6 +109,8 @@ def _finding(case: Case, group: FaultGroup, found: list[Told]) -> Finding:
         title += f", and {len(kinds) - 1} more kind{'s' * (len(kinds) > 2)} of fault"
     if all(one.over for one, _ in found):
         title += f"; since then {event.over}"
+    elif group.id == LOST and all(_answers(case, one) for one, _ in found):
+        title, fault = title + UNDATED, fault.but(sure=Sureness.POSSIBLE)
     steps = [step for about, one in kinds.values() for step in fixes(one, about.device)]
     sources = dict.fromkeys(text for _, one in found for text in one.source.split("; ") if text)
     made = RULE_OF[group.id].finding(

@@ -20,7 +20,7 @@ from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.kernel_event import KernelSource
 from gputop.topology.model.machine import NvLink
-from gputop.topology.model.severity import BROKEN, NOTICE, Verdict
+from gputop.topology.model.severity import BROKEN, NOTICE, Sureness, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot, SourceState
 from gputop.topology.model.surroundings import Software
 from gputop.topology.node import Node
@@ -246,3 +246,21 @@ def test_the_first_three_programs_of_a_fault_are_named() -> None:
     lines = [f"{GPU}: 31, pid={pid}, name=train{pid}, Ch 00000008" for pid in range(1, 5)]
     (proof, *_) = of(shown(node, *lines), "xid-program").evidence
     assert "train1 (1), train2 (2), train3 (3), 4 lines" in proof.what
+
+
+def test_a_gpu_that_answers_beside_its_loss_is_lost_no_more_or_at_another_time() -> None:
+    node = demo_node("hgx-h100-8").snapshot
+    lost = f"NVRM: Xid (PCI:{node.machine.gpus[3].address[:-2]}): 79, GPU has fallen off the bus."
+    # Drivers before 565 do not say what they ask for.
+    gpus = [msgspec.structs.replace(gpu, recovery_action=None) for gpu in node.readings.gpus]
+    silent = msgspec.structs.replace(node.readings, gpus=tuple(gpus))
+    now = of(shown(msgspec.structs.replace(node, readings=silent), lost, live=True), "xid-bus")
+    assert now.severity is NOTICE
+    assert "answers the driver again" in now.title
+    pasted = of(msgspec.structs.replace(shown(node, lost), states=()), "xid-bus")
+    assert pasted.sureness == Sureness.POSSIBLE
+    assert "which of the two is older" in pasted.title
+    (alone,) = read(lost).findings
+    assert alone.id == "xid-bus"
+    assert alone.sureness != Sureness.POSSIBLE
+    assert "older" not in alone.title
