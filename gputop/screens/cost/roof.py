@@ -7,7 +7,7 @@ serving: against the FLOP for each byte that is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gputop.answers.cost_records import CostAnswer, CostLayout
@@ -112,6 +112,11 @@ def _legend(roof: Roof, width: int, *, plain: bool) -> tuple[Line, ...]:
         parts.append(((line, "muted"), (said, "muted")))
     reached = f" reached: {figure(roof.reached[1])} at {roof.reached[0]:,.0f}"
     parts.append(((dot, "accent bold"), (reached, "")))
+    return packed(parts, width)
+
+
+def packed(parts: Iterable[Line], width: int) -> tuple[Line, ...]:
+    """Parts side by side, none of them broken, on as few lines as hold them."""
     lines: list[Line] = []
     for part in parts:
         if lines and width_of((*lines[-1], ("   ", ""), *part)) <= width:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gputop.answers.cost_page import bound, duration, enough, layout_table, serving_table
 from gputop.answers.cost_records import CostAnswer, CostLayout
-from gputop.screens.cost.roof import roof_lines, roof_of
+from gputop.screens.cost.roof import packed, roof_lines, roof_of
 from gputop.screens.listing import Listing
 from gputop.topology.cost.serving import Serving
 from gputop.topology.cost.step import Exposed
@@ -270,12 +270,13 @@ def memory_lines(parts: Iterable[tuple[str, float]], has: int | None, width: int
     if too_large:
         spans = [*_cut_at(spans, edge)]
     yield (*spans, ("·" * (room - drawn), "muted"))
-    meaning = [
-        span
-        for (name, size), (sign, ink) in zip(every, FILLS, strict=False)
-        for span in ((f"{sign} ", ink), (f"{name} {figure(size / 1e9)}  ", "muted"))
-    ]
-    yield from wrapped(meaning, width)
+    yield from packed(
+        (
+            ((f"{sign} ", ink), (f"{name} {figure(size / 1e9)}", "muted"))
+            for (name, size), (sign, ink) in zip(every, FILLS, strict=False)
+        ),
+        width,
+    )
 
 
 def _cut_at(spans: Iterable[tuple[str, str]], edge: int) -> Iterator[tuple[str, str]]:
