@@ -23,10 +23,14 @@ from gputop.topology.fleet.finding import FleetFinding
 from gputop.topology.fleet.grouping import AlikeNodes
 from gputop.topology.fleet.planning.culprits import CulpritKind, Direction
 from gputop.topology.fleet.planning.looks import NetLook
+from gputop.topology.fleet.planning.plan import PlanVerdict
 from gputop.topology.fleet.section import FleetSection
 from gputop.topology.fleet.since import HostChange
-from gputop.topology.model.severity import FigureBasis, OpenWord, Verdict
+from gputop.topology.model.machine import PciKind
+from gputop.topology.model.severity import FigureBasis, NodeState, OpenWord, Verdict
 from gputop.topology.model.snapshot import SCHEMA, NodeSnapshot
+from gputop.topology.sketch.tree import ItemKind
+from gputop.topology.wiring.wires import WireKind
 
 POLICY = "gputop.policy/1"
 """Of check.toml, which is no JSON and names no schema."""
@@ -46,14 +50,14 @@ class _Printed(msgspec.Struct, kw_only=True):
 
 class _TopoNode(msgspec.Struct):
     id: str
-    kind: str
+    kind: ItemKind
     label: str
 
 
 class _TopoEdge(msgspec.Struct):
     a: str
     b: str
-    kind: str
+    kind: WireKind
     raw_gbs: float | None
     payload_gbs: float | None
     count: int | None
@@ -68,7 +72,7 @@ class _TopoEdge(msgspec.Struct):
 class _TopoDevice(msgspec.Struct):
     label: str
     address: str
-    kind: str
+    kind: PciKind
     cpu_affinity: str | None
     numa_affinity: str | None
     gpu_numa_id: int | None
@@ -104,9 +108,9 @@ class _Topo(_Printed, tag="gputop.topo/1"):
     matrix: _TopoMatrix
 
 
-class _FleetFigure(msgspec.Struct):
+class _FleetFigure(msgspec.Struct, rename={"over": "kind"}):
     figure: str
-    kind: str
+    over: str
     unit: str
     product: str
     nodes: int
@@ -120,7 +124,7 @@ class _FleetFigure(msgspec.Struct):
 
 
 class _FleetHost(msgspec.Struct):
-    state: str
+    state: NodeState
     file: str | None
     findings: tuple[str, ...]
 
@@ -217,7 +221,7 @@ class _Plan(msgspec.Struct, tag="gputop.fleet-plan/1", kw_only=True):
     sets: tuple[tuple[str, ...], ...]
     source: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
-    verdict: str = ""
+    verdict: PlanVerdict | msgspec.UnsetType = msgspec.UNSET
     strategy: str = ""
     topology: str | None = None
     cost: dict[str, float] = {}

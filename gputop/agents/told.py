@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gputop.terminal.clean import clean_block
-from gputop.topology.model.severity import Word
+from gputop.topology.model.severity import Sureness, Word
 
 LONGEST = 20_000
 """Bytes of an answer, unless more is asked for."""
@@ -45,8 +45,8 @@ class AgentFact(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: FactKind
     source: str
     unit: str = ""
-    sureness: str = ""
-    """"certain", "likely", "possible"; "" where the kind says it."""
+    sureness: Sureness = Sureness.UNSAID
+    """Unsaid where the kind says it."""
     disproof: str = ""
     """What would show that this is wrong."""
     why: tuple[str, ...] = ()

@@ -274,7 +274,7 @@ def told_finding(finding: Finding) -> AgentFact:
         finding.title,
         OPEN if finding.candidates else kind,
         ", ".join(finding.sources),
-        sureness=str(finding.sureness),
+        sureness=finding.sureness,
         disproof=finding.disproof,
         why=(*filter(None, (finding.said_cause,)), *open_, *(() if lines else evidence)),
         impact=finding.impact,

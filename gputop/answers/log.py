@@ -41,15 +41,26 @@ from gputop.topology.logs.report.report import LoggedVersions, LogNote, LogRepor
 from gputop.topology.model.errors import GputopError
 from gputop.topology.model.finding import Candidate, Finding
 from gputop.topology.model.page import Fix, Page
-from gputop.topology.model.severity import BROKEN, SLOW, Sureness
+from gputop.topology.model.severity import Severity, Sureness, Word
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from gputop.topology.recorded.formats.ncclras import TOOL
 from gputop.topology.recorded.kept import not_looked_through
 from gputop.topology.recorded.plain_file import HEAD_BYTES, open_plain, packed_by
 
-WORDS = {BROKEN: "error", SLOW: "warning"}
-"""Severities whose word in the document is another one."""
+
+class LogSeverity(Word):
+    """How harmful a finding of a log is, in the document's words."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    CANNOT_TELL = "cannot-tell"
+    NOTICE = "notice"
+    BY_DESIGN = "by-design"
+
+
+WORDS: dict[Severity, LogSeverity] = dict(zip(Severity, LogSeverity, strict=True))
+"""The document's word of each severity."""
 
 NO_LINES = "no line of NCCL or RCCL in it"
 FETCH = (
@@ -133,7 +144,7 @@ class LogFinding(TypedDict):
     """What a log says went wrong."""
 
     id: str
-    severity: str
+    severity: LogSeverity
     title: str
     cause: str
     sureness: Sureness
@@ -357,7 +368,7 @@ def _finding(finding: Finding) -> LogFinding:
     proofs = (proof for proof in finding.evidence if proof.line is not None)
     return {
         "id": finding.id,
-        "severity": WORDS.get(finding.severity, finding.severity),
+        "severity": WORDS[finding.severity],
         "title": finding.title,
         "cause": finding.cause,
         "sureness": finding.sureness,

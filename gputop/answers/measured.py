@@ -51,6 +51,7 @@ class ProbeNote(TypedDict):
     """A remark of a probe that is no figure."""
 
     topic: str
+    """A key of the probe's own choice."""
     text: str
     details: dict[str, Any]
 

@@ -149,6 +149,7 @@ class Note:
     """A remark that is not a figure."""
 
     topic: str
+    """A key of the probe's own choice: a probe of another distribution has others."""
     text: str
     details: Mapping[str, Any] = field(default_factory=dict)
 

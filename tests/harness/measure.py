@@ -30,7 +30,7 @@ Ideas that stand in several places:
 - closed: fields annotated `str` or `str | None` whose values are closed: the name is one of NOUNS,
   or the docstring begins with "One of" or lists its values, as in '"a", "b" or "c"'. A field whose
   docstring says whose word it is ("NCCL's word", "as NVML names it") mirrors another program and
-  does not count.
+  does not count, nor does a sentence ("in words") or a key "of the probe's own choice".
 - literals: comparisons of an attribute with a word in quotes, or with a tuple of such words.
 - baseless: exception classes that do not derive from one of BASES.
 - printers: functions that read `disproof` of a finding and two more of FINDING, to put them in
@@ -70,6 +70,7 @@ LISTED = re.compile(r'"[\w -]+"(, "[\w -]+")*,? (or|and) "[\w -]+"')
 OTHERS = re.compile(
     r"(NCCL|RCCL|NVML|amdsmi|PyTorch|Slurm|[Kk]ernel|[Dd]river|nvidia-smi)"
     r"(('s| has a) .*(word|name)s?\b| .*(writes|calls|names|says|prints))"
+    r"|, in words\.|own choice\b"
 )
 BRANCHES = (
     ast.If,

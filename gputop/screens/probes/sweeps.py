@@ -11,8 +11,7 @@ import msgspec
 from gputop.measuring.quantities import quantity_of, unit_text
 from gputop.screens.probes.groups import LEAST_POINTS, title_of, who_of
 from gputop.terminal.clean import clean
-from gputop.topology.model.page import SIMULATED
-from gputop.topology.model.severity import FigureVerdict
+from gputop.topology.model.severity import FigureVerdict, Word
 from gputop.widgets.meters import edges
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.snapshot import Measurement
 
-EXPECTED = "expected"
 LARGE_BYTES = 64 << 20
 """The size from which an estimate for large messages is drawn."""
 MOST_BYTES = 1 << 50
@@ -29,6 +27,14 @@ MOST = 1e15
 """Limits of the axes: no message is larger, and no link or GPU is faster."""
 APART = 0.05
 """A pair of GPUs that is this far below the median gets its own series."""
+
+
+class SweepBasis(Word):
+    """Where the points of a picture come from."""
+
+    MEASURED = ""
+    SIMULATED = "simulated"
+    EXPECTED = "expected"
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -48,8 +54,7 @@ class Sweep(msgspec.Struct, frozen=True):
     """(size, low end, high end) of the healthy band, for sizes that have one."""
     source: str = ""
     """The source of the band."""
-    basis: str = ""
-    """"simulated" or "expected"; "" where it was measured."""
+    basis: SweepBasis = SweepBasis.MEASURED
 
 
 def sweeps(
@@ -75,10 +80,14 @@ def sweeps(
         if series:
             unit = unit_text(members[0].unit)
             band, source = _band(members, judged)
-            basis = SIMULATED if any(figure.simulated for figure in members) else ""
+            basis = (
+                SweepBasis.SIMULATED
+                if any(figure.simulated for figure in members)
+                else SweepBasis.MEASURED
+            )
             if expected:
-                basis = EXPECTED
-                series = tuple(Series(EXPECTED, curve.points) for curve in series[:1])
+                basis = SweepBasis.EXPECTED
+                series = tuple(Series(SweepBasis.EXPECTED, curve.points) for curve in series[:1])
             found.append(Sweep(title_of(quantity, None), unit, series, band, source, basis))
     return tuple(found)
 

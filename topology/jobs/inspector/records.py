@@ -72,7 +72,7 @@ class FinishedOperation(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int | None
     name: str
-    """ "AllReduce"; "Send" and "Recv" with a `peer`."""
+    """NCCL's own name: "AllReduce"; "Send" and "Recv" with a `peer`."""
     peer: int | None
     number: int
     """Counted from 0 for each kind of collective of a communicator."""
