@@ -127,13 +127,18 @@ class _Pipeline:
         At their first use both wait for all kernels that run: for those of NCCL, which wait for the
         other rank, which waits for this one.
         """
-        for group in (self.forth, self.back):
-            self.dist.all_reduce(torch.zeros(1, device=device), group=group)
+        for group, sender in ((self.forth, 0), (self.back, 1)):
+            pass_on = self.dist.isend if self.rank == sender else self.dist.irecv
+            pass_on(torch.zeros(1, device=device), 1 - self.rank, group=group).wait()
+            self._finish(device)
         width = (1, SEQUENCE) if self.rank == 0 else (1, SEQUENCE, shape.hidden)
         made = torch.zeros(width, device=device, dtype=torch.bfloat16)
         given = made.long() if self.rank == 0 else made.requires_grad_()
         self.model(given).float().sum().backward()
         self.optimizer.zero_grad(set_to_none=True)
+        self._finish(device)
+
+    def _finish(self, device: Any) -> None:
         if device.type == "cuda":
             torch.cuda.synchronize()
 

@@ -107,7 +107,9 @@ def predicted(gpu: str, host: float = 1.0) -> Iterator[tuple[TrainingRun, StepTi
 def probed(path: Path) -> float:
     """How many times as long as a usual host that one takes to launch."""
     values = json.loads(path.read_text(encoding="utf-8"))["measurements"]
-    found = launches_here(msgspec.convert(values, tuple[Measurement, ...], strict=False))
+    names = Measurement.__struct_fields__
+    known = [{name: row[name] for name in names if name in row} for row in values]
+    found = launches_here(msgspec.convert(known, tuple[Measurement, ...], strict=False))
     assert found is not None
     return found
 
