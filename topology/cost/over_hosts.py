@@ -45,7 +45,9 @@ def calls_over_hosts(node: Node, hosts: int, settings: Settings) -> tuple[HostsC
     """
     wires = NodeWires(node, hosts)
     each = wires.each
-    kinds = [("all GPUs", 1, each * hosts, 1, None)]
+    kinds: list[tuple[str, int, int, int, tuple[str] | None]] = [
+        ("all GPUs", 1, each * hosts, 1, None)
+    ]
     if each > 1:
         first = (node.machine.gpus[0].address,)
         kinds.append(("one GPU of each host, every place at once", each, hosts, each, first))

@@ -6,6 +6,8 @@ others measured, and it never leaves the domain out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
 from ..hardware.specs import GOOD, LOOK, BoardLinks, PublishedFigure, Sku, sku_for
@@ -16,6 +18,7 @@ from ..nccl.hosts.records import MultiNode
 from ..nccl.hosts.spread import bus_gbs
 from ..nccl.settings import Settings
 from ..nccl.versions import version_for
+from ..wiring.gpu_names import gpu_label
 from .collective_figures import LARGE_BYTES
 
 FLAG = "NCCL_MNNVL_ENABLE"
@@ -32,7 +35,8 @@ class RackDomain(msgspec.Struct, frozen=True, kw_only=True):
     spanned: int
     """Domains that the job needs at least."""
     joined: bool | None
-    """Whether NCCL joins hosts; None where nothing tells whether they are of one clique."""
+    """Whether NCCL joins hosts; None where nothing tells whether they are of one clique, False
+    where this host shows that they are not."""
     low: float
     high: float
     by_nics: float | None
@@ -41,6 +45,10 @@ class RackDomain(msgspec.Struct, frozen=True, kw_only=True):
     """What others measured in such a domain, with the source."""
     notes: tuple[str, ...]
     """What it needs and what is not known, as sentences."""
+    faults: tuple[str, ...] = ()
+    """What this host shows that lets the job fail, as sentences."""
+    apart: tuple[str, ...] = ()
+    """What it shows that keeps NCCL from joining its GPUs with the others; the job starts."""
 
 
 def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> RackDomain | None:
@@ -55,20 +63,59 @@ def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> Ra
     size = sku.world_size or 0
     hosts, spanned = size // len(gpus), -(-many.ranks // size)
     by_nics = bus_gbs(many.choices[-1], many.ranks) if many.choices else None
+    unregistered, cliques = _unregistered(gpus), _cliques(gpus)
+    apart = (*unregistered, *cliques)
     low, high = _range(sku, known)
-    if by_nics is not None and (clique is None or spanned > 1):
-        low = min(low, by_nics)
+    if by_nics is not None:
+        whole = clique is not None and spanned == 1 and not apart
+        low = low if whole else min(low, by_nics)
+        high = by_nics if unregistered else high
     return RackDomain(
         gpus=size,
         hosts=hosts,
         spanned=spanned,
-        joined=None if clique is None else True,
+        joined=False if apart else None if clique is None else True,
         low=low,
         high=high,
         by_nics=by_nics,
         measured=tuple(_told(one) for one in known),
         notes=tuple(_notes(many, hosts, spanned, clique, by_nics)),
+        faults=tuple(_faults(snapshot)),
+        apart=apart,
     )
+
+
+def _faults(snapshot: NodeSnapshot) -> Iterator[str]:
+    """Each rank exports a fabric handle, which goes by IMEX (mnnvl.cc: ncclMnnvlCheck)."""
+    host = snapshot.machine.host
+    if host is not None and host.imex_channels is False:
+        yield (
+            "No IMEX channel may be opened here (/dev/nvidia-caps-imex-channels): NCCL ends with "
+            '"MNNVL is available but not working".'
+        )
+
+
+def _unregistered(gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """One of these among all ranks, and NCCL takes MNNVL for none (mnnvl.cc: ncclMnnvlCheck)."""
+    return tuple(
+        f"{gpu_label(gpu)} has not registered with the fabric ({gpu.fabric.state}): no rank of "
+        "the job takes MNNVL."
+        for gpu in gpus
+        if gpu.fabric is not None and gpu.fabric.state is not None and not gpu.fabric.joined
+    )
+
+
+def _cliques(gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """NCCL joins the ranks of one clique."""
+    told = {
+        gpu_label(gpu): gpu.fabric.partition
+        for gpu in gpus
+        if gpu.fabric is not None and gpu.fabric.partition is not None
+    }
+    if len(set(told.values())) < 2:
+        return ()
+    each = "; ".join(f"{name} is in clique {clique}" for name, (_, clique) in told.items())
+    return (f"The GPUs of this host are not of one clique: {each}. NICs join cliques.",)
 
 
 def _leaves_the_host(sku: Sku, own: int, clique: str | None) -> bool:
@@ -155,7 +202,8 @@ def _notes(
         )
     fall = "" if by_nics is None else f" at {three(by_nics)} GB/s"
     found.append(
-        "The service nvidia-imex must run on all hosts, with its channel in every container; else "
+        "The service nvidia-imex must run on all hosts, with its channel in every container (by a "
+        "ComputeDomain in Kubernetes: a mounted device alone ends in CUDA error 801); else "
         f'NCCL ends with "MNNVL is available but not working" (mnnvl.cc), and {FLAG}=0 then goes '
         f"by the NICs alone{fall}."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -77,3 +79,39 @@ def test_what_nobody_told_of_the_clique_only_widens_the_range(told: bool) -> Non
     assert found.joined is (True if told else None)
     assert found.low <= whole.low
     assert whole.high <= found.high
+
+
+def _with_fabric(node: NodeSnapshot, gpu: int, **facts: Any) -> NodeSnapshot:
+    gpus = list(node.machine.gpus)
+    fabric = gpus[gpu].fabric
+    assert fabric is not None
+    gpus[gpu] = msgspec.structs.replace(gpus[gpu], fabric=msgspec.structs.replace(fabric, **facts))
+    return msgspec.structs.replace(
+        node, machine=msgspec.structs.replace(node.machine, gpus=tuple(gpus))
+    )
+
+
+def test_a_tray_without_imex_is_told_before_the_job_fails() -> None:
+    node = base(TRAY)
+    assert node.machine.host is not None
+    assert "would not start" not in text(node, 18)
+    host = msgspec.structs.replace(node.machine.host, imex_channels=False)
+    blind = msgspec.structs.replace(node, machine=msgspec.structs.replace(node.machine, host=host))
+    said = text(blind, 18)
+    assert "18 hosts, 72 GPUs: the job would not start; with NCCL_MNNVL_ENABLE=0" in said
+    assert "No IMEX channel may be opened here" in said
+
+
+def test_gpus_that_are_not_joined_are_named_and_the_nics_count() -> None:
+    """By mnnvl.cc such jobs start: one by NICs alone, the other one by NICs between cliques."""
+    other = _with_fabric(base(TRAY), 2, clique_id=7)
+    assert "GPU2 is in clique 7" in text(other, 18)
+    assert "by NICs, since NVLink does not join all" in text(other, 18)
+    late = _with_fabric(base(TRAY), 3, state="in progress")
+    assert "GPU3 has not registered with the fabric (in progress)" in text(late, 18)
+    for node, highest in ((other, 883), (late, 173)):
+        found = domain(node, 18)
+        assert found is not None
+        assert found.joined is False
+        assert found.low == found.by_nics
+        assert found.high == pytest.approx(highest, rel=0.01)
