@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 
 from ..flags.values.predicting import predict_with_flags
 from ..flags.what_if.effects import time_of
 from ..model.english import listing
-from ..model.snapshot import NodeSnapshot
+from ..model.machine import Machine
+from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import gbs, size
 from ..nccl.decide.predict import NoGpusError
 from ..nccl.prediction import Prediction
@@ -59,6 +61,40 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+T = TypeVar("T")
+Key = tuple[str | None, tuple[str, ...], tuple[tuple[str, str], ...]]
+"""Library, GPUs and variables of a job."""
+
+
+class KeptForNode(Generic[T]):
+    """The last answers about jobs of a node, which hold while its machine and figures stay.
+
+    A job is looked at every few seconds, and a prediction takes some hundredths of a second.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[tuple[Machine, tuple[Measurement, ...], Key, T]] = []
+
+    def answer(self, snapshot: NodeSnapshot, key: Key, make: Callable[[], T]) -> T:
+        """The answer of then for the same question, else a new one."""
+        machine, figures = snapshot.machine, snapshot.measurements
+        for known, then, of, found in tuple(self._kept):
+            if known is machine and of == key and then == figures:
+                return found
+        made = make()
+        self._kept[:] = [(machine, figures, key, made), *self._kept[: self._most - 1]]
+        return made
+
+
+_COSTS = KeptForNode["HeldBack | None"](16)
+_PREDICTIONS = KeptForNode[Prediction | None](4)
+
+
+def _key(job: Job, values: Mapping[str, str]) -> Key:
+    return job.library, tuple(job.gpus), tuple(sorted(values.items()))
+
+
 def held_back(
     snapshot: NodeSnapshot, job: Job, judged: JudgedLoads, inspected: Inspected
 ) -> HeldBack | None:
@@ -95,6 +131,12 @@ def cost_of(snapshot: NodeSnapshot, job: Job) -> HeldBack | None:
     own = sorted(name for name in values if name.startswith(LIBRARY))
     if not own or not job.gpus:
         return None
+    return _COSTS.answer(snapshot, _key(job, values), lambda: _cost(snapshot, job, values, own))
+
+
+def _cost(
+    snapshot: NodeSnapshot, job: Job, values: Mapping[str, str], own: list[str]
+) -> HeldBack | None:
     seconds = _Times(snapshot, job)
     here, free = seconds.of(values), seconds.of(_without(values, own))
     if here is None or free is None or here < MATTERS * free:
@@ -135,11 +177,15 @@ def _without(values: Mapping[str, str], names: list[str]) -> dict[str, str]:
 
 def predicted(snapshot: NodeSnapshot, variables: Mapping[str, str], job: Job) -> Prediction | None:
     """What the library that the job has loaded does on its GPUs; None where that is not known."""
-    try:
-        settings = Settings(dict(variables))
-        return predict_with_flags(snapshot, settings, library=job.library, gpus=job.gpus)
-    except (NoGpusError, UnknownVersionError):
-        return None
+
+    def make() -> Prediction | None:
+        try:
+            settings = Settings(dict(variables))
+            return predict_with_flags(snapshot, settings, library=job.library, gpus=job.gpus)
+        except (NoGpusError, UnknownVersionError):
+            return None
+
+    return _PREDICTIONS.answer(snapshot, _key(job, variables), make)
 
 
 def most_channels(job: Job) -> int | None:

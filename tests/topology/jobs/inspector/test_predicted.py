@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.jobs.held_back import cost_of
+from gputop.topology.jobs.held_back import KeptForNode, cost_of
 from gputop.topology.jobs.inspector.comparing import Inspected, compare
 from gputop.topology.jobs.inspector.predicted import speed_findings
 from gputop.topology.jobs.inspector.records import read
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.severity import NOTICE, SLOW
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.app import demo_report
 from tests.support.places import RECORDINGS
 
@@ -52,6 +52,28 @@ def test_a_collective_stands_beside_its_prediction(
     (finding,) = told(inspected, snapshot, two_ranks(snapshot, variables))
     assert finding.severity is severity
     assert said in finding.title
+
+
+def test_what_variables_cost_is_kept_while_the_node_stays() -> None:
+    first = demo_report("hgx-h100-8").snapshot
+    kept = KeptForNode[int](2)
+    made: list[int] = []
+
+    def answer(snapshot: NodeSnapshot, *variables: tuple[str, str]) -> int:
+        def make() -> int:
+            made.append(len(made))
+            return made[-1]
+
+        return kept.answer(snapshot, (None, (), variables), make)
+
+    later = msgspec.structs.replace(first, taken_at=first.taken_at + 3)
+    assert [answer(first), answer(later)] == [0, 0]
+    assert [answer(later, ("NCCL_ALGO", "Ring")), answer(first)] == [1, 0]
+    other = msgspec.structs.replace(first, machine=msgspec.structs.replace(first.machine))
+    assert answer(other) == 2
+    figure = Measurement(probe="p2p", quantity="access")
+    measured = msgspec.structs.replace(first, measurements=(figure,))
+    assert answer(measured) == 3
 
 
 def test_a_slow_one_is_said_to_be() -> None:
