@@ -142,3 +142,14 @@ def test_the_end_of_a_process_is_an_echo_of_the_timeout_before_it() -> None:
     for lines, found in (((late, end), "watchdog-timeout"), ((end,), "taken-down")):
         log = read_log((f"{line}\n".encode() for line in lines), signs=known_signs())
         assert [finding.id for finding in explain(log)] == [found]
+
+
+def test_ranks_that_never_became_ready_are_no_second_cause() -> None:
+    found = without_echoes({"cuda-out-of-memory", "init-stuck", "init-unfinished"})
+    assert found == {"cuda-out-of-memory"}
+    assert without_echoes({"init-stuck"}) == {"init-stuck"}
+
+
+def test_a_list_of_xids_is_no_lost_gpu() -> None:
+    lines = ("Xid 13: Graphics Engine Exception", "Xid 79: GPU has fallen off the bus")
+    assert not explain(read_log([line.encode() for line in lines], signs=known_signs()))
