@@ -19,7 +19,7 @@ from gputop.topology.model.english import plural
 from gputop.widgets.spans import Line, cell_len, cut, left, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -135,14 +135,22 @@ class CostFields:
     def line(self, width: int) -> Line:
         """All fields; the selected one in brackets. A click takes its next value."""
         for gap, longest in ((3, LONGEST), (2, LONGEST), (1, LONGEST), (1, SHORT)):
-            line = tuple(self._spans(gap, longest))
+            line = tuple(self._spans(self.shown, gap, longest))
             if width_of(line) <= width:
                 return line
-        return cut(line, width)
+        # The first ones go until the selected one is in sight.
+        fields = self.shown
+        here = fields.index(self.field)
+        for start in range(here):
+            if width_of(self._spans(fields[start : here + 1], 1, SHORT)) < width:
+                break
+        else:
+            start = here
+        return cut((("…" * bool(start), "muted"), *self._spans(fields[start:], 1, SHORT)), width)
 
-    def _spans(self, gap: int, longest: int) -> list[tuple[str, str]]:
+    def _spans(self, fields: Sequence[Field], gap: int, longest: int) -> list[tuple[str, str]]:
         spans = [(" ", "")]
-        for field in self.shown:
+        for field in fields:
             here, action = field.name == self.selected, f"@screen.take('{field.name}')"
             first, last = "[]" if here else "  "
             label = f"{field.label} " if field.label else ""

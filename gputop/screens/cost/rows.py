@@ -15,6 +15,8 @@ from gputop.topology.model.page import Column
 from gputop.topology.model.units import figure
 from gputop.widgets.spans import EMPTY, Line, heads, left, right, wrapped
 
+KEPT = ("tokens/s", "GB")
+"""Columns that every room has, beside the first."""
 LEAST_BAR, MOST_BAR = 8, 40
 """Cells of the bars that compare tokens a second."""
 NAME, TIME, SHARE = 30, 9, 6
@@ -78,14 +80,25 @@ class CostListing(Listing):
         return self._items[name]
 
     def _columns(self, width: int) -> list[tuple[int, Column, int]]:
-        """Place, column and cells of what fits; optional ones go first."""
+        """Place, column and cells of what fits."""
         every = [
             (at, column, max(len(column.title), *(len(row[at]) for row in self._table.rows)))
             for at, column in enumerate(self._table.columns)
         ]
-        needed = [one for one in every if not one[1].optional]
-        wide = sum(size + 2 for _, _, size in every) + 1
-        return every if wide <= width else needed
+        fitting = every
+        for left_out in self._left_out:
+            if sum(size + 2 for _, _, size in fitting) + 1 <= width:
+                break
+            fitting = [one for one in fitting if one[0] not in left_out]
+        return fitting
+
+    @property
+    def _left_out(self) -> list[tuple[int, ...]]:
+        """Places of columns that go where there is no room: optional ones, then the last ones."""
+        columns = list(enumerate(self._table.columns))
+        optional = tuple(at for at, column in columns if column.optional)
+        others = [at for at, column in columns[1:] if column.title not in KEPT]
+        return [optional, *((at,) for at in reversed(others)), ()]
 
     def _parts(self, cells: Sequence[str], width: int) -> list[str]:
         return [

@@ -20,7 +20,7 @@ from gputop.screens import NAMES
 from gputop.screens.cost import screen as cost_screen
 from gputop.screens.cost.fields import FIELDS, CostFields, flagged
 from gputop.screens.cost.roof import Roof, roof_lines, roof_of
-from gputop.screens.cost.rows import bar
+from gputop.screens.cost.rows import CostListing, bar
 from gputop.screens.cost.screen import CostScreen
 from gputop.topology.cost.serving import Serving
 from gputop.topology.model.errors import GputopError
@@ -281,3 +281,33 @@ def test_a_bar_is_as_long_as_its_share() -> None:
     assert bar(0.001, 10) == "╸"
     assert bar(0.0, 10) == ""
     assert bar(7.0, 10) == "━" * 10
+
+
+@pytest.mark.parametrize("width", [56, 60, 78, 100, 118, 158])
+def test_what_does_not_fit_and_how_fast_it_is_stands_in_every_room(width: int) -> None:
+    for words in ({"nodes": 16, "names": ("DeepSeek V3",)}, {"names": ("Llama 3 70B",)}):
+        for serve in (False, True):
+            found = answer(CostRequest(demo="gb200-nvl72-tray", serve=serve, **words))
+            listing = CostListing(found, room=width, beside=False, plain=False)
+            head = text_of(listing.head(width))
+            assert "tokens/s" in head
+            assert serve or "GB" in head
+            lines = [text_of(listing.row(name, width)) for name in listing.names]
+            assert all(len(line) <= width for line in (head, *lines))
+            fit = {one.ways: one.fits for one in found.layouts}
+            for name, line in zip(listing.names, lines, strict=True):
+                assert serve or ("too large" in line) == (fit[name] is False)
+
+
+@pytest.mark.parametrize("selected", [field.name for field in FIELDS])
+@pytest.mark.parametrize("width", [40, 59, 79])
+def test_the_selected_field_is_in_sight(selected: str, width: int) -> None:
+    fields = CostFields()
+    for name, value in (("dtype", "bf16-fp32-grads"), ("sequence", 131072), ("micro", 1024)):
+        fields.selected = name
+        fields.set(value)
+    fields.selected = selected
+    line = text_of(fields.line(width))
+    assert len(line) <= width
+    assert "[" in line
+    assert "]" in line
