@@ -21,7 +21,7 @@ OFF = 0.1
 @pytest.mark.parametrize("demo", ["hgx-h100-8", "hgx-a100-8", "pcie-l40s-8", "mi300x-8"])
 def test_a_rail_has_what_its_nic_carries(demo: str, hosts: int) -> None:
     node = demo_node(demo)
-    rates = [port.rate_gbit / 8 for nic in node.machine.rdma for port in nic.ports]
+    rates = [(port.rate_gbit or 0) / 8 for nic in node.machine.rdma for port in nic.ports]
     whole, rail = calls_over_hosts(node, hosts, Settings({}))
     assert (whole.groups, whole.ranks) == (1, 8 * hosts)
     assert (rail.groups, rail.ranks) == (8, hosts)

@@ -30,7 +30,7 @@ NAMES = TrainingRun.__dataclass_fields__
 
 
 @cache
-def predicted(p2p: bool, run: TrainingRun) -> tuple[float, int]:
+def predicted(p2p: bool, run: TrainingRun) -> tuple[float, float]:
     host = launches_here(msgspec.convert(RECORDED["probed"], tuple[Measurement, ...]))
     shape, way = predict.model(shape_of(run.shape)), predict.WAYS[run.layout]
     plan = predict.plan(run, host or 1.0)
