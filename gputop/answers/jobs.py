@@ -20,7 +20,6 @@ from gputop.answers.jobs_document import (
     ras_entry,
     source_of,
 )
-from gputop.answers.jobs_stacks import stack_blocks, stacks_of
 from gputop.answers.jobs_watch import watch
 from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE, Exit
@@ -39,7 +38,7 @@ from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.jobs.ras.memory import Memory
 from gputop.topology.jobs.saved import SAVED
 from gputop.topology.jobs.saved import named as saved_in
-from gputop.topology.jobs.stacks import StackGroup
+from gputop.topology.jobs.stacks import StackGroup, grouped, in_words, stacks
 from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.jobs.traffic import CarriedTraffic
 from gputop.topology.model.english import plural
@@ -58,6 +57,25 @@ from gputop.topology.model.severity import BROKEN, NOTICE, JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
+
+STACKS_HEAD = "Stacks, by py-spy, which was asked for (--stacks):"
+
+
+def stacks_of(report: JobsReport) -> tuple[tuple[StackGroup, ...], ...]:
+    """Of each job the ranks here, grouped by their innermost call."""
+    return tuple(
+        grouped(stacks((rank.rank, rank.pid) for rank in job.ranks if rank.pid is not None))
+        for job in report.jobs
+    )
+
+
+def stack_blocks(groups: Sequence[StackGroup]) -> Iterator[Block]:
+    """One line a group."""
+    if groups:
+        yield Text(STACKS_HEAD, indent=2)
+    for group in groups:
+        yield Text(clean(in_words(group), 600), indent=4)
+
 
 NOTHING_SAVED = (
     "no dump of PyTorch's flight recorder, no answer of NCCL's RAS and no records of its Inspector"

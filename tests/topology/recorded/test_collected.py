@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.recorded.collected import bare
+from gputop.topology.recorded.sections import bare
 from tests.support.places import RECORDINGS
 
 HEADS = (

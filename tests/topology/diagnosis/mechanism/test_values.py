@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.diagnosis.mechanism.values import named
+from gputop.topology.diagnosis.mechanism.decode import named
 
 
 @pytest.mark.parametrize(
