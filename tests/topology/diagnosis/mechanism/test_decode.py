@@ -168,3 +168,9 @@ def test_a_file_of_ucx_tells_what_it_could_not_do() -> None:
     assert found is not None
     assert found.operation is not None
     assert found.operation.does == "map another process's shared memory"
+
+
+def test_a_queue_pair_without_a_device_is_a_question_of_its_address() -> None:
+    lines = [FailingLine(1, "ibv_modify_qp failed (errno 19) (Ib failure: No such device)")]
+    (found,) = decoded_findings(lines, (), (), "text")
+    assert found.candidates[0].cause.startswith("The GID that is used leads nowhere")

@@ -263,3 +263,13 @@ def test_a_module_that_is_loaded_leaves_the_container_as_the_first_cause() -> No
     ]
     assert found.candidates[0].cause.startswith("The container or virtual machine was not given")
     assert found.candidates[-1].contradicted_by == ("ROCk module is loaded",)
+
+
+def test_a_driver_that_the_runtime_does_not_find_is_missing_on_the_host() -> None:
+    (found,) = told(
+        "docker: Error response from daemon: nvidia-container-cli: initialization error: "
+        "nvml error: driver not loaded: unknown."
+    )
+    assert found.id == "driver-not-running"
+    assert "container" not in found.candidates[0].cause
+    assert found.candidates[-1].contradicted_by
