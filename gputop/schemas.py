@@ -30,7 +30,8 @@ from gputop.topology.model.machine import PciKind
 from gputop.topology.model.severity import FigureBasis, NodeState, OpenWord, Verdict
 from gputop.topology.model.snapshot import SCHEMA, NodeSnapshot
 from gputop.topology.sketch.tree import ItemKind
-from gputop.topology.wiring.wires import WireKind
+from gputop.topology.wiring.drives import DriveRow
+from gputop.topology.wiring.wires import Wire
 
 POLICY = "gputop.policy/1"
 """Of check.toml, which is no JSON and names no schema."""
@@ -54,21 +55,6 @@ class _TopoNode(msgspec.Struct):
     label: str
 
 
-class _TopoEdge(msgspec.Struct):
-    a: str
-    b: str
-    kind: WireKind
-    raw_gbs: float | None
-    payload_gbs: float | None
-    count: int | None
-    count_max: int | None
-    generation: str | None
-    gts: float | None
-    inside: bool
-    assumed: bool
-    source: str
-
-
 class _TopoDevice(msgspec.Struct):
     label: str
     address: str
@@ -85,17 +71,17 @@ class _TopoMatrix(msgspec.Struct):
     cells: tuple[tuple[str, ...], ...]
 
 
-class _TopoDrive(msgspec.Struct):
-    name: str
-    address: str | None
-    model: str | None
-    size_bytes: int | None
-    numa_node: int | None
-    link: str
-    payload_gbs: float | None
-    filesystems: tuple[str, ...] | None
-    arrays: tuple[str, ...] | None
-    cells: dict[str, str]
+def _whole(name: str, record: type[msgspec.Struct], **other: Any) -> Any:
+    """A record of which a document has every field, with these instead or besides."""
+    return msgspec.defstruct(name, (typing.get_type_hints(record) | other).items())
+
+
+if typing.TYPE_CHECKING:
+    _TopoEdge: typing.TypeAlias = Any
+    _TopoDrive: typing.TypeAlias = Any
+else:
+    _TopoEdge = _whole("_TopoEdge", Wire, a=str, b=str)
+    _TopoDrive = _whole("_TopoDrive", DriveRow, cells=dict[str, str])
 
 
 class _Topo(_Printed, tag="gputop.topo/1"):

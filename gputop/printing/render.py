@@ -384,20 +384,19 @@ def _folded(block: Table, width: int) -> Iterator[Line]:
     for number, part in enumerate(_parts(sizes, width - first)):
         if number:
             yield EMPTY
-        deep = max(len(heads[at]) for at in part)
-        for line in range(deep):
-            # Heads end on the last line, just above their figures.
-            lines = [(at, line - deep + len(heads[at])) for at in part]
-            cells = [heads[at][up] if up >= 0 else "" for at, up in lines]
-            yield _row(
-                corner if line == deep - 1 else "",
-                cells,
-                [sizes[at] for at in part],
-                first,
-                "muted",
-            )
+        widths = [sizes[at] for at in part]
+        for label, cells in _head_rows(corner, [heads[at] for at in part]):
+            yield _row(label, cells, widths, first, "muted")
         for row in rows:
-            yield _row(row[0], [row[at + 1] for at in part], [sizes[at] for at in part], first)
+            yield _row(row[0], [row[at + 1] for at in part], widths, first)
+
+
+def _head_rows(corner: str, heads: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:
+    """The lines of wrapped heads, which end on the last one, just above their figures."""
+    deep = max(map(len, heads))
+    above = [[""] * (deep - len(head)) + [*head] for head in heads]
+    for line, cells in enumerate(zip(*above, strict=True), 1):
+        yield corner if line == deep else "", [*cells]
 
 
 def _row(label: str, cells: Sequence[str], sizes: Sequence[int], first: int, ink: str = "") -> Line:

@@ -12,7 +12,7 @@ from ..model.surroundings import Drive
 from .codes import Relations, has_a_row
 from .gpu_names import numbered, row_labels
 from .graph import LINK_PORTS
-from .wires import Wire, pcie_wire
+from .wires import link_limits, pcie_wire
 
 NVME = "NVMe"
 """Name of a drive that the kernel does not name: a text of the PCI bus alone."""
@@ -72,17 +72,6 @@ def _rows(machine: Machine, gpus: Sequence[str]) -> Iterator[DriveRow]:
         yield _row(drive, function, port, cells)
 
 
-def _link(function: PciDevice, port: PciDevice | None) -> Wire:
-    """The link of a drive, whose rate the slower end sets."""
-    ends = [function] if port is None else [function, port]
-    rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
-    widths = [end.link_width_max for end in ends if end.link_width_max]
-    lanes = next((end.link_width_now for end in ends if end.link_width_now), None)
-    return pcie_wire(
-        min(rates, default=None), lanes, min(widths, default=None), "the link of the drive"
-    )
-
-
 def _row(
     drive: Drive, function: PciDevice | None, port: PciDevice | None, cells: tuple[str, ...]
 ) -> DriveRow:
@@ -92,7 +81,7 @@ def _row(
     if function is not None:
         numa = function.numa_node if numa is None else numa
         model = model or function.device_name
-        wire = _link(function, port)
+        wire = pcie_wire(*link_limits(function, port), "the link of the drive")
     rated = wire is not None and wire.payload_gbs is not None
     return DriveRow(
         name=drive.name,

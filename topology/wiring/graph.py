@@ -22,7 +22,7 @@ from .above import CPU_ROOT
 from .devices import devices_of
 from .gpu_names import gpu_label
 from .links import add_links
-from .wires import PCIE_GTS, Wire, WireKind, pcie_wire
+from .wires import PCIE_GTS, Wire, WireKind, link_limits, pcie_wire
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -221,27 +221,18 @@ class _Builder:
             return Wire(kind=WireKind.SOCKET, source="inside the CPU", inside=True)
         if parent is not None and parent.kind not in LINK_PORTS:
             return Wire(kind=WireKind.PCIE, source="inside a PCIe switch; not a link", inside=True)
-        ends = [device] if parent is None else [device, parent]
-        rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
-        widths = [end.link_width_max for end in ends if end.link_width_max]
-        lanes = next((end.link_width_now for end in ends if end.link_width_now), None)
+        gts, lanes, width = link_limits(device, parent)
         if device.why("driver") == NOT_IN_XML:
-            return pcie_wire(
-                min(rates) if rates else None, None, device.link_width_max, "topology XML"
-            )
+            return pcie_wire(gts, None, device.link_width_max, "topology XML")
         gpu = self.gpus.get(device.address)
         if lanes is None and gpu is not None and gpu.pcie_width_max is not None:
-            gts = PCIE_GTS.get(gpu.pcie_gen_max or 0)
-            return pcie_wire(
-                gts or (min(rates) if rates else None), None, gpu.pcie_width_max,
-                "driver: highest generation and width; sysfs does not say how many lanes are up",
-                assumed=True,
-            )  # fmt: skip
-        gts = min(rates) if rates else None
-        return pcie_wire(
-            gts, lanes, min(widths) if widths else None,
-            "sysfs: lanes up now, highest speed that both ends can do",
-        )  # fmt: skip
+            source = (
+                "driver: highest generation and width; sysfs does not say how many lanes are up"
+            )
+            gts = PCIE_GTS.get(gpu.pcie_gen_max or 0) or gts
+            return pcie_wire(gts, None, gpu.pcie_width_max, source, assumed=True)
+        source = "sysfs: lanes up now, highest speed that both ends can do"
+        return pcie_wire(gts, lanes, width, source)
 
     def _gpu(self, gpu: Gpu) -> None:
         """Add a GPU that the PCI tree does not show, as in a container without the host's /sys."""

@@ -7,10 +7,11 @@ GB/s is 10^9 bytes per second, one direction, for the whole bundle. `raw` is the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from ..model.machine import NvLink
+from ..model.machine import NvLink, PciDevice
 from ..model.severity import Word
 from ..model.units import figure, gbs
 
@@ -150,6 +151,26 @@ def _major(version: str | None) -> int | None:
     head = (version or "").split(".")[0]
     major = int(head) if head.isdecimal() else 0
     return major if major in NVLINK_PAYLOAD_GBS else None
+
+
+class LinkLimits(NamedTuple):
+    """What both ends of a PCIe link can do, as far as they tell."""
+
+    gts: float | None
+    """Highest rate per lane of the slower end."""
+    lanes: int | None
+    """Lanes that are trained."""
+    lanes_max: int | None
+    """Lanes of the narrower end."""
+
+
+def link_limits(device: PciDevice, port: PciDevice | None) -> LinkLimits:
+    """The limits of the link between a device and the port above it, if that is known."""
+    ends = [device] if port is None else [device, port]
+    rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
+    widths = [end.link_width_max for end in ends if end.link_width_max]
+    lanes = next((end.link_width_now for end in ends if end.link_width_now), None)
+    return LinkLimits(min(rates, default=None), lanes, min(widths, default=None))
 
 
 def pcie_wire(
