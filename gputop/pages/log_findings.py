@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.pages.own_diagnostics import only_diagnostics
 from gputop.terminal.clean import clean
-from gputop.topology.logs.report.outcome import RunState
 from gputop.topology.model.english import plural
 from gputop.topology.model.finding import POSSIBLY
 from gputop.topology.model.page import Blank, Block, Text
-from gputop.topology.model.severity import BROKEN, CANNOT_TELL, Mark
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, Mark, RunState
 from gputop.widgets.spans import unbroken
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import msgspec
 from ..hardware.vendors import AMD, NVIDIA
 from ..model.copied import copied, may_stand
 from ..model.english import listing, plural
+from ..model.finding import Finding
 from ..model.machine import Machine
 from ..model.readings import ProcessState
 from ..model.severity import JobVerdict
@@ -38,7 +39,7 @@ from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
 from .loads.judging import JudgedLoads, LateRank, WatchedRank, judge
 from .ras.client import RasReply
-from .silence import silence, traffic_findings
+from .silence import Silence, silence, traffic_findings
 from .standing import (
     LONG_SECONDS,
     JobEvidence,
@@ -129,9 +130,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     said, verdict, brief = sentence(program, _count(job, ranks, evidence), facts)
     if verdict is JobVerdict.RUNS:
         ranks = tuple(map(_at_work, ranks))
-    begun = job.started_at
-    lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
-    quiet = silence(job, snapshot.machine, evidence.past, evidence.traffic, lasts)
+    quiet = _quiet(job, evidence, snapshot)
     if quiet.brief and verdict not in UNSTUCK:
         said = f"{said}; {quiet.brief}"
     runs = verdict in (JobVerdict.RUNS, JobVerdict.SLOW)
@@ -147,16 +146,8 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         *short_sleeps(job, evidence.activities, ranks),
         *(() if evidence.ras else missing_here(job, evidence.activities)),
         *(() if runs else quiet.findings),
+        *(() if runs else _of_traffic(job, evidence, inquiry)),
     ]
-    if not runs and not inquiry.recorded:
-        findings += traffic_findings(
-            job,
-            snapshot.machine,
-            snapshot.readings,
-            evidence.traffic,
-            evidence.shared,
-            live=snapshot.is_live,
-        )
     return JobState(
         name=job.name,
         program=program,
@@ -178,6 +169,22 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         seconds=next((activity.seconds for activity in evidence.activities.values()), None),
         quiet_seconds=facts.quiet_seconds,
     )
+
+
+def _of_traffic(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> Iterable[Finding]:
+    """What the counters of a job that does not run say; a recording has none."""
+    if inquiry.recorded:
+        return ()
+    node = inquiry.snapshot
+    counted, shared = evidence.traffic, evidence.shared
+    return traffic_findings(job, node.machine, node.readings, counted, shared, live=node.is_live)
+
+
+def _quiet(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> Silence:
+    """How long nothing has moved for a job, as far as it ran and was watched."""
+    begun = job.started_at
+    lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
+    return silence(job, snapshot.machine, evidence.past, evidence.traffic, lasts)
 
 
 def _unknown_of_records(

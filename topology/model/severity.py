@@ -205,6 +205,22 @@ class Accord(Mark):
         return cls.OPEN if agrees is None else cls.AGREES if agrees else cls.DIFFERS
 
 
+class RunState(Mark):
+    """How far a run came, by its last lines.
+
+    silent: ranks are ready, and nothing follows; starting: some ranks never became ready; the text
+    may also end too early in both.
+    """
+
+    ABORTED = "aborted", "✗", "bad"
+    FAILED = "failed", "✗", "bad"
+    STARTING = "starting", "?", "warn"
+    SILENT = "silent", "?", "warn"
+    RUNS = "runs", "✓", "good"
+    FINISHED = "finished", "✓", "good"
+    UNKNOWN = "unknown", "·", "muted"
+
+
 class Sureness(Word):
     """How sure a cause is.
 

@@ -11,8 +11,9 @@ from ...logs.report.communicator import (
     LoggedSystem,
     Proof,
 )
-from ...logs.report.outcome import RunState, outcome_of
+from ...logs.report.outcome import outcome_of
 from ...logs.report.report import OTHER, WARN, LogReport
+from ...model.severity import RunState
 from ...recorded.formats.measured.nccl_rows import BOUNDS, HEAD, row_of
 from .checks import check
 

@@ -17,13 +17,13 @@ from ...jobs.collectives import spoken
 from ...jobs.flight.comparing import ranks_text
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
-from ...logs.report.outcome import RunState, outcome_of
+from ...logs.report.outcome import outcome_of
 from ...logs.report.report import INFO, OTHER, WARN, LogNote, LogReport, NoteLevel, Variable
 from ...model.english import plural
 from ...model.finding import Candidate, Finding
 from ...model.literals import PatternIndex
 from ...model.page import Fact, Fix
-from ...model.severity import BROKEN, NOTICE, Severity, Sureness
+from ...model.severity import BROKEN, NOTICE, RunState, Severity, Sureness
 from ...model.units import seconds
 from ...sources.linux.kernel_log import said_in
 from ...toml import tomllib

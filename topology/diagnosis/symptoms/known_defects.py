@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from ...logs.report.outcome import RunState, outcome_of
+from ...logs.report.outcome import outcome_of
 from ...logs.report.report import LogNote, LogReport
 from ...model.finding import Candidate, Finding
 from ...model.page import Fact, Fix
-from ...model.severity import CANNOT_TELL, NOTICE, Sureness
+from ...model.severity import CANNOT_TELL, NOTICE, RunState, Sureness
 from ...model.versions import Product
 from ...recorded.said_versions import LIBRARIES, said_of
 from ..defects.scene import Scene, fitting, of_machine

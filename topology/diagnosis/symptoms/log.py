@@ -11,12 +11,12 @@ import msgspec
 from ...jobs.saved import SavedAnswer, in_sections, states_with_answers
 from ...jobs.standing import SEVERITIES, JobState
 from ...logs.comparing.overlay import Overlay, lay
-from ...logs.report.outcome import RunOutcome, RunState, outcome_of
+from ...logs.report.outcome import RunOutcome, outcome_of
 from ...logs.report.places import gpus_from, normal
 from ...logs.report.report import WARN, LogNote, LogReport
 from ...model.finding import Finding
 from ...model.page import Fact, Fix
-from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
+from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, RunState
 from ...model.snapshot import NodeSnapshot
 from ...node import Node
 from ...recorded.pasted import PastedText

@@ -7,26 +7,10 @@ import re
 import msgspec
 
 from ...model.english import plural
-from ...model.severity import Mark
+from ...model.severity import RunState
 from .communicator import ABORTED, DESTROYED, STARTED, Communicator
 from .milestones import PROGRESS, Milestone, Reached, within
 from .report import WARN, LogNote, LogReport
-
-
-class RunState(Mark):
-    """How far a run came, by its last lines.
-
-    silent: ranks are ready, and nothing follows; starting: some ranks never became ready; the text
-    may also end too early in both.
-    """
-
-    ABORTED = "aborted", "✗", "bad"
-    FAILED = "failed", "✗", "bad"
-    STARTING = "starting", "?", "warn"
-    SILENT = "silent", "?", "warn"
-    RUNS = "runs", "✓", "good"
-    FINISHED = "finished", "✓", "good"
-    UNKNOWN = "unknown", "·", "muted"
 
 
 class RunOutcome(msgspec.Struct, frozen=True):

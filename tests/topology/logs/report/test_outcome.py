@@ -4,7 +4,8 @@ import pytest
 
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.milestones import Milestone
-from gputop.topology.logs.report.outcome import RunOutcome, RunState, outcome_of
+from gputop.topology.logs.report.outcome import RunOutcome, outcome_of
+from gputop.topology.model.severity import RunState
 
 READY = tuple(
     f"n1:{7 + rank}:9 [{rank}] NCCL INFO ncclCommInitRank comm 0x{rank}a rank {rank} nranks 2 "
