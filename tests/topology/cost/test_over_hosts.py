@@ -30,10 +30,9 @@ def test_a_rail_has_what_its_nic_carries(demo: str, hosts: int) -> None:
     low, high = rail.library_gbs
     assert low * (1 - OFF) < rail.links_gbs < high * (1 + OFF)
     assert whole.library_gbs is not None
-    if demo != "hgx-a100-8":  # there the library is predicted to use every other NIC
-        low, high = whole.library_gbs
-        over_two = 1.25 if (demo, hosts) == ("hgx-h100-8", 2) else 1 + OFF  # NVLS trees of two
-        assert low / over_two < whole.links_gbs < high * (1 + OFF)
+    low, high = whole.library_gbs
+    over_two = 1.25 if (demo, hosts) == ("hgx-h100-8", 2) else 1 + OFF  # NVLS trees of two
+    assert low / over_two < whole.links_gbs < high * 1.2  # its rings lose by the number of hosts
 
 
 def test_a_rack_of_nvlink_has_no_figure_of_its_nics() -> None:

@@ -14,6 +14,10 @@ PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab", "ARM": "10
 MANY_PORTS = 31
 """Most ports of a root complex, which is itself the first of the 32 devices of its bus."""
 SWITCH_IDS = {8.0: "10b5:8796", 16.0: "1000:c010", 32.0: "1000:c030"}
+NO_IDS = "0000:0000"
+ONE_CHIP = {"1000:c010": "1000:a096"}
+"""Switches that are one chip where one shows below another -> what both say of themselves: NCCL and
+RCCL then take the lower one away (graph/topo.cc: ncclTopoFlattenBcmSwitches)."""
 NVSWITCH_IDS = {2: "10de:1af1", 3: "10de:22a3"}
 CLASSES = {
     "gpu": 0x030200,
@@ -160,9 +164,10 @@ class _Below:
         ids = self.switch_id
         if kind is FunctionKind.ROOT_PORT:
             ids = PORT_IDS[self.shape.node.cpu_vendor]
+        own = ONE_CHIP.get(ids, NO_IDS) if self.slot.switches else NO_IDS
         return Function(
             address=address, parent=parent, root=self.slot.root, kind=kind, name="", number=-1,
-            class_code=BRIDGE_CLASS, pci_id=ids, subsystem_id="0000:0000", driver="pcieport",
+            class_code=BRIDGE_CLASS, pci_id=ids, subsystem_id=own, driver="pcieport",
             numa=self.slot.numa, gts=self.slot.gts, width_max=16, width_now=width_now,
         )  # fmt: skip
 
