@@ -61,25 +61,35 @@ def _check_dcgm(case: Case) -> Found:
     worst = [figure for figure in failed if not _OF_SETUP.search(figure.variant or "")]
     numbers = {int(n) for figure in worst for n in re.findall(r"\d+", figure.details["gpus"])}
     shown = list(dict.fromkeys(map(_said, worst or failed or bad)))
-    if worst and all(_OF_LINKS.search(figure.why_none or "") for figure in worst):
+    if worst and _all_say(_OF_LINKS, worst):
         return _links_down(case, worst)
     return DCGM.finding(
         BROKEN if worst else NOTICE,
         f"DCGM {'failed' if failed else 'warned'}: {'; '.join(shown[:3])}",
         devices=[gpu for gpu in case.gpus if gpu.index in numbers],
         evidence=[(_said(figure), figure.verdict or "", figure.source) for figure in bad[:_SHOWN]],
-        impact="No test of the hardware failed."
-        if not worst
-        else "DCGM could not use the GPU, so it measured nothing: another program holds it, or it "
-        "needs a reset. Jobs there fail in the same way."
-        if all(_NOT_RUN.search(figure.why_none or "") for figure in worst)
-        else "These GPUs are beyond DCGM's own limits: jobs there fail, or run slower.",
+        impact=_what_follows(worst),
         fix=[
             *_advised(worst or failed or bad),
             "Repeat it on these GPUs with nothing else on the node. $ dcgmi diag -r 3 -v",
             "Look for Xid lines of the same time. # dmesg | grep -iE 'xid|sxid'",
         ],
     )
+
+
+def _what_follows(worst: list[Measurement]) -> str:
+    if not worst:
+        return "No test of the hardware failed."
+    if _all_say(_NOT_RUN, worst):
+        return (
+            "DCGM could not use the GPU, so it measured nothing: another program holds it, or it "
+            "needs a reset. Jobs there fail in the same way."
+        )
+    return "These GPUs are beyond DCGM's own limits: jobs there fail, or run slower."
+
+
+def _all_say(words: re.Pattern[str], figures: list[Measurement]) -> bool:
+    return all(words.search(figure.why_none or "") for figure in figures)
 
 
 def _links_down(case: Case, failed: list[Measurement]) -> Found:
