@@ -137,6 +137,8 @@ def first_blocks(finding: Finding) -> Iterator[Block]:
         yield Text(first.cause, label=POSSIBLY, hanging=4)
         if first.needs:
             yield Text(first.needs, label="Decides", hanging=4)
+        if first.fix:
+            yield Text(" ".join(first.fix[0].lines), label="Then", hanging=4)
         return
     if finding.fix:
         yield Steps(finding.fix[:1])
