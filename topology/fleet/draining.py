@@ -22,6 +22,8 @@ _LONGEST_LIST = 30_000
 """Letters; Linux takes 128 KiB for one word of a command."""
 SEVERE = (NodeState.BROKEN, NodeState.MISSING)
 SLIGHT = (NodeState.SLOW, NodeState.ODD)
+OF_JOBS = frozenset({JOB, "ras-answer"})
+"""Findings about a job, after whose end its node has nothing wrong."""
 
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +67,8 @@ def _wanted(state: NodeState) -> Severity:
 
 
 def _by_job_alone(state: NodeState, findings: tuple[FleetFinding, ...]) -> bool:
-    return {item.id for item in findings if item.severity == _wanted(state)} == {JOB}
+    found = {item.id for item in findings if item.severity == _wanted(state)}
+    return bool(found) and found <= OF_JOBS
 
 
 def _reason(state: NodeState, findings: tuple[FleetFinding, ...]) -> str:

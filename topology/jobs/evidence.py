@@ -361,7 +361,7 @@ def _others(state: CommunicatorState) -> str:
     """The ranks of a communicator of which anything is known, where all of them stand equal."""
     if any(not lost.left for lost in state.communicator.missing):
         return "all that answered"
-    return "all others" if state.communicator.missing else "all"
+    return "all others" if state.communicator.missing else state.who_counts
 
 
 def _moved(state: CommunicatorState) -> str:

@@ -326,7 +326,7 @@ def _one_answer(job: JobFacts) -> Sentence | None:
     if not job.ras or job.ras[0].still is not None:
         return None
     state = job.ras[0]
-    equal = f"all have launched as many collectives ({last_of(state.launched)}); "
+    equal = f"{state.who_counts} have launched as many collectives ({last_of(state.launched)}); "
     less = f"{lag_in_words(state)}; " if state.behind_count else equal * bool(state.launched)
     said = "only one answer of RAS has their counts, so whether they wait is not known"
     return Sentence(f"{less}{said}", JobVerdict.UNKNOWN)
@@ -345,7 +345,8 @@ def _stuck(job: JobFacts) -> Sentence | None:
     if not job.stuck or not job.ras or not job.ras[0].still:
         return None
     what = f" ({last_of(job.ras[0].launched)})" if job.ras[0].launched else ""
-    return _end_nowhere(job, f"all have launched as many collectives{what}, and their GPUs")
+    who = job.ras[0].who_counts
+    return _end_nowhere(job, f"{who} have launched as many collectives{what}, and their GPUs")
 
 
 def _end_nowhere(job: JobFacts, whose: str) -> Sentence:
@@ -363,7 +364,8 @@ def _still(job: JobFacts) -> Sentence | None:
         return None
     what = f" ({last_of(job.ras[0].launched)})" if job.ras[0].launched else ""
     return Sentence(
-        f"all have launched as many collectives{what}; none was launched between two "
+        f"{job.ras[0].who_counts} have launched as many collectives{what}; none was launched "
+        "between two "
         "answers of RAS, so whether they compute or wait is not known",
         JobVerdict.UNKNOWN,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -211,7 +212,16 @@ def by_job(saved: SavedRas) -> list[list[SavedAnswer]]:
         else:
             groups[at][1].append(entry)
             groups[at] = named_here, groups[at][1]
-    return [group for _, group in groups]
+    return [_in_order(group) for _, group in groups]
+
+
+def _in_order(group: list[SavedAnswer]) -> list[SavedAnswer]:
+    """By their clock where each has a time; one that was kept twice counts once."""
+    if any(entry.answer.timestamp is None for entry in group):
+        return group
+    ordered = sorted(group, key=lambda entry: entry.answer.timestamp or 0.0)
+    twice = {at for at, (one, other) in enumerate(pairwise(ordered)) if one.answer == other.answer}
+    return [entry for at, entry in enumerate(ordered) if at not in twice]
 
 
 def communicators_of(group: Sequence[SavedAnswer]) -> tuple[CommunicatorState, ...]:

@@ -319,10 +319,11 @@ def _last_collective(pid: int, rank: int | None, evidence: JobEvidence) -> LastC
     return None
 
 
-def _launched(rank: RasRank, state: CommunicatorState) -> LastCollective:
+def _launched(rank: RasRank, state: CommunicatorState) -> LastCollective | None:
+    """What a rank launched last; None where the answer does not count it."""
     function = state.function or ""
-    name = f"{spoken(function)} {dict(rank.counts).get(function, 0)}"
-    return LastCollective(name, KnownBy.RAS)
+    count = dict(rank.counts).get(function)
+    return None if count is None else LastCollective(f"{spoken(function)} {count}", KnownBy.RAS)
 
 
 def _last_by_process(evidence: JobEvidence) -> dict[Process, LastCollective]:
@@ -330,8 +331,9 @@ def _last_by_process(evidence: JobEvidence) -> dict[Process, LastCollective]:
     found: dict[Process, LastCollective] = {}
     for state in evidence.ras:
         for known in state.communicator.ranks if state.function is not None else ():
-            if known.process_key is not None and known.process_key not in found:
-                found[known.process_key] = _launched(known, state)
+            last = _launched(known, state)
+            if last is not None and known.process_key is not None:
+                found.setdefault(known.process_key, last)
     return found
 
 

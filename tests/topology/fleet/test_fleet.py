@@ -309,6 +309,12 @@ def test_lines_to_drain_nodes_are_safe_to_copy(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("of_job", ["job", "ras-answer"])
+def test_no_node_is_drained_for_a_job(folder: Path, of_job: str) -> None:
+    put(folder, calls_itself(node("g3"), "broken", of_job, "rank 1 does not answer"))
+    assert drains(read(folder, [*EIGHT])) == ()
+
+
 def test_what_is_cut_is_as_long_as_the_longest_that_is_not() -> None:
     most = MOST_WORDS // 2
     for letters in (0, 1, most - 1, most):

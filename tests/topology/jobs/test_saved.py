@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,11 @@ from tests.topology.jobs.ras.test_text import BEHIND, HEALTHY, STATES
 
 RAS = RECORDINGS / "ras"
 PUBLIC = RAS / "public"
+
+
+LATER = re.compile(r'"timestamp": "[^"]*"')
+TIME = '"timestamp": "2026-11-24 15:16:57"'
+FIRST, SECOND = "2026-11-23 15:00:00", "2026-11-23 15:10:00"
 
 
 def jobs_of(folder: Path, text: str | bytes) -> tuple[JobState, ...]:
@@ -100,10 +106,59 @@ def test_what_the_service_wrote_as_text_and_as_json(tmp_path: Path, name: str) -
     )
 
 
+def test_json_and_then_text_of_one_hang_show_no_progress(tmp_path: Path) -> None:
+    both = f"{(RAS / 'behind.json').read_text()}\n{(RAS / 'behind.txt').read_text()}"
+    (job,) = jobs_of(tmp_path, both)
+    assert job.verdict is JobVerdict.WAITS
+    assert [one.rank for one in job.accused] == [1]
+
+
+def test_answers_count_in_the_order_of_their_clock(tmp_path: Path) -> None:
+    earlier, later = counted(41, 41, at=FIRST), counted(50, 50, at=SECOND)
+    told = {
+        text: jobs_of(tmp_path, text)[0] for text in (f"{earlier}\n{later}", f"{later}\n{earlier}")
+    }
+    assert {job.verdict for job in told.values()} == {JobVerdict.RUNS}
+    assert all("41 to 50" in job.sentence for job in told.values())
+
+
+def test_less_than_before_is_no_progress_of_the_same_job(tmp_path: Path) -> None:
+    (job,) = jobs_of(tmp_path, f"{counted(41, 41, at=FIRST)}\n{counted(5, 5, at=SECOND)}")
+    assert job.verdict is JobVerdict.UNKNOWN
+    assert "41" not in job.sentence
+
+
+def test_an_answer_that_was_kept_twice_counts_once(tmp_path: Path) -> None:
+    (job,) = jobs_of(tmp_path, 2 * f"{counted(41, 40)}\n")
+    assert job.verdict is JobVerdict.UNKNOWN
+    assert job.accused == ()
+    assert any("a second answer" in text for text in job.unknown)
+
+
+@pytest.mark.parametrize("second", ["3026-11-23 15:00:00", "2028-11-23 15:00:00"])
+def test_clocks_that_differ_tell_no_duration(tmp_path: Path, second: str) -> None:
+    (job,) = jobs_of(tmp_path, f"{counted(41, 40)}\n{counted(41, 40, at=second)}")
+    assert "no progress for" not in job.sentence
+
+
+@pytest.mark.parametrize("count", [None, "absent", -1, 1 << 64, "NaN"])
+def test_a_count_that_cannot_be_read_is_not_zero(tmp_path: Path, count: object) -> None:
+    texts = []
+    for at in (FIRST, SECOND):
+        raw = json.loads(counted(41, 41, at=at))
+        counts = raw["communicators"][0]["ranks"][1]["collective_counts"]
+        counts.clear() if count == "absent" else counts.update(dict.fromkeys(counts, count))
+        texts.append(json.dumps(raw, indent=2))
+    (job,) = jobs_of(tmp_path, "\n".join(texts))
+    assert job.verdict is JobVerdict.UNKNOWN
+    assert job.ranks[1].last is None
+    assert "1 of 2" in job.sentence
+
+
 @pytest.mark.parametrize("name", ["behind.json", "behind.txt"])
 def test_a_rank_behind_on_two_h100_in_both_forms(tmp_path: Path, name: str) -> None:
     answer = (RAS / name).read_text()
-    (job,) = jobs_of(tmp_path, f"{answer}\n{answer}")
+    (job,) = jobs_of(tmp_path, f"{answer}\n{LATER.sub(TIME, answer)}")
     assert job.verdict == JobVerdict.WAITS
     assert "1 waits in all-reduce 41" in job.sentence
     assert "rank 1 (pid 1986, GPU1 of 192.0.2.2)" in job.sentence

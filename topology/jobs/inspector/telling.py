@@ -21,7 +21,15 @@ from ..standing import (
     TroubleKind,
     job_finding,
 )
-from .comparing import LEAST_SHARE, SLOW_SHARE, Inspected, OperationKind, compare, worst
+from .comparing import (
+    LEAST_SHARE,
+    SLOW_SHARE,
+    Inspected,
+    OperationKind,
+    RankWaits,
+    compare,
+    worst,
+)
 from .records import FinishedOperation, InspectorRecords
 
 NAME = "NCCL Inspector"
@@ -48,14 +56,29 @@ def sentence(inspected: Inspected) -> Sentence:
             return Sentence(text, JobVerdict.UNKNOWN)
         brief = in_brief(kind.late.rank, kind.share or 0.0, _bound(kind))
         return Sentence(text, JobVerdict.SLOW, brief)
-    turns = next((one for one in inspected.kinds if (one.share or 0.0) >= LEAST_SHARE), None)
+    turns = next((one for one in inspected.kinds if _waiting_long(one)), None)
     if turns is not None:
         return Sentence(f"no rank is always the last: {_by_turns(turns)}", JobVerdict.UNKNOWN)
     if inspected.kinds:
-        first = inspected.kinds[0]
-        text = f"no rank waited long for another: {_transfer(first)}"
-        return Sentence(text, JobVerdict.UNKNOWN)
+        return Sentence(_quick(inspected.kinds[0]), JobVerdict.UNKNOWN)
     return Sentence(_why_nothing(inspected), JobVerdict.UNKNOWN)
+
+
+def _waiting_long(kind: OperationKind) -> list[RankWaits]:
+    """The ranks that wait for a share of their time that is worth a sentence."""
+    return [one for one in kind.waits if (one.share or 0.0) >= LEAST_SHARE]
+
+
+def _quick(kind: OperationKind) -> str:
+    """Of operations in which ranks wait for little of their time, or for an untold share."""
+    most = max(kind.waits, key=lambda one: one.seconds)
+    if most.seconds <= kind.transfer_seconds:
+        return f"no rank waited long for another: {_transfer(kind)}"
+    many = f"{plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
+    return (
+        f"no rank is always the last: rank {most.rank} waited for others {_time(most.seconds)} in "
+        f"each of {many}, as a mean of long and short waits"
+    )
 
 
 def _comes_last(kind: OperationKind) -> str:
@@ -88,9 +111,15 @@ def _bound(kind: OperationKind) -> str:
 
 
 def _by_turns(kind: OperationKind) -> str:
+    where = f"in {plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
+    waiting = _waiting_long(kind)
+    if len(waiting) > 1:
+        shares = percent(100 * (kind.share or 0.0))
+        return f"{where} they wait for each other by turns, {shares} of their time"
+    alone, last = waiting[0], max(kind.waits, key=lambda one: one.last)
     return (
-        f"in {plural(kind.matched, kind.spoken)} of {_bytes(kind)} they wait for each other by "
-        f"turns, {percent(100 * (kind.share or 0.0))} of their time"
+        f"{where} rank {alone.rank} alone waits, {percent(100 * (alone.share or 0.0))} of its "
+        f"time, and rank {last.rank} comes last in {last.last:,}"
     )
 
 

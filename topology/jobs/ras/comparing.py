@@ -10,6 +10,9 @@ from .answer import ABORT, Process, RasAnswer, RasCommunicator, RasRank
 from .client import RasReply
 from .places import RasPlace
 
+Extremes = dict[str, tuple[int, int]]
+"""By collective: how many the furthest rank launched, and the last one."""
+
 
 class CommunicatorState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One communicator and how far its ranks are."""
@@ -62,6 +65,16 @@ class CommunicatorState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether the answer says how many collectives were launched; texts of NCCL need not."""
         named = any(rank.counts for rank in self.communicator.ranks)
         return named or bool(self.communicator.agreed)
+
+    @property
+    def who_counts(self) -> str:
+        """Whose counts the answer tells: "all", or "those whose counts are known (7 of 8)"."""
+        comm = self.communicator
+        known = sum(bool(rank.counts) for rank in comm.ranks)
+        known += sum(count for name, count, _ in comm.agreed if name == comm.agreed[0][0])
+        if known >= comm.size:
+            return "all"
+        return f"those whose counts are known ({known:,} of {comm.size:,})"
 
     @cached_property
     def slow(self) -> frozenset[RasRank]:
@@ -153,6 +166,8 @@ def communicator_state(
 ) -> CommunicatorState:
     """How far the ranks of one communicator are; `before`: the same a while ago."""
     extremes = _extremes(now)
+    if before is not None and _went_back(extremes, _extremes(before)):
+        before = None
     function = _function(extremes)
     still = None if before is None else _still(now, before)
     launched = tuple((name, top) for name, (top, _) in extremes.items() if top)
@@ -236,10 +251,20 @@ def _crossed(now: RasCommunicator) -> tuple[tuple[int, str, int], ...]:
 def _still(now: RasCommunicator, before: RasCommunicator) -> bool | None:
     """Whether nothing was launched between two answers; None where they do not say."""
     if _names(now) and _names(before):
-        return _counts(now) == _counts(before)
+        if _names(now).keys() == _names(before).keys():
+            return _counts(now) == _counts(before)
+        # A text names only ranks that differ, JSON names all: what both tell is how far they are.
+        one, other = _extremes(now), _extremes(before)
+        shared = one.keys() & other.keys()
+        return all(one[name] == other[name] for name in shared) if shared else None
     # A text counts only where ranks differ: from all equal to that, or back, somebody launched.
     healthy = not (_lost(now) or _lost(before))
     return False if healthy and bool(_names(now)) != bool(_names(before)) else None
+
+
+def _went_back(now: Extremes, before: Extremes) -> bool:
+    """Whether less was launched than before: of another job of that name, or put in first."""
+    return any(now[name][0] < before[name][0] for name in now.keys() & before.keys())
 
 
 def _lost(communicator: RasCommunicator) -> bool:
@@ -267,9 +292,9 @@ def _names(now: RasCommunicator) -> dict[str, None]:
     return dict.fromkeys([*named, *(name for name, _, _ in now.agreed)])
 
 
-def _extremes(communicator: RasCommunicator) -> dict[str, tuple[int, int]]:
+def _extremes(communicator: RasCommunicator) -> Extremes:
     """Largest and smallest count of every collective, in one pass: there may be many of both."""
-    found: dict[str, tuple[int, int]] = {}
+    found: Extremes = {}
     named = (each for rank in communicator.ranks for each in rank.counts)
     unnamed = ((name, count) for name, _, count in communicator.agreed)
     for name, count in chain(named, unnamed):

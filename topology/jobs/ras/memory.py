@@ -8,6 +8,8 @@ from .answer import RasAnswer
 from .comparing import counts_of
 
 MOST_REMEMBERED = 8192
+LONGEST_SECONDS = 366 * 86400.0
+"""No job stands still for longer; two answers that are further apart have clocks that differ."""
 
 
 class CountsSeen(msgspec.Struct, frozen=True):
@@ -39,4 +41,5 @@ def remember(before: Memory, answers: Iterable[RasAnswer], at: float) -> Memory:
 def quiet(memory: Memory, name: str | None, at: float) -> float | None:
     """For how many seconds nothing was launched in a communicator; None where nothing is known."""
     known = None if name is None else memory.get(name)
-    return None if known is None else at - known.at
+    passed = None if known is None else at - known.at
+    return passed if passed is not None and 0 <= passed <= LONGEST_SECONDS else None

@@ -91,6 +91,18 @@ def test_ranks_that_wait_by_turns_are_not_accused(tmp_path: Path) -> None:
     assert "by turns, 20 % of their time" in text
 
 
+@pytest.mark.parametrize("often", [3, 10, 19])
+def test_one_rank_that_waits_alone_is_not_called_taking_turns(tmp_path: Path, often: int) -> None:
+    def took(rank: int, number: int) -> float:
+        return 40_000.0 if rank == 0 and number % often == 1 else 250.0
+
+    sentence, verdict = said(kept(tmp_path, lines(took)))
+    assert verdict is JobVerdict.UNKNOWN
+    assert "rank 0" in sentence
+    assert "turns" not in sentence
+    assert "no rank waited long" not in sentence
+
+
 def test_a_short_wait_is_no_slow_job(tmp_path: Path) -> None:
     little = lines(lambda rank, _: 245.0 if rank else 3_000.0)
     text, verdict = said(kept(tmp_path, little))
