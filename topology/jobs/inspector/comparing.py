@@ -128,7 +128,8 @@ class Inspected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(operations: Sequence[FinishedOperation]) -> Inspected:
-    """Put the ranks of each communicator side by side."""
+    """Put the ranks of each communicator side by side; a record that stands twice counts once."""
+    operations = tuple(dict.fromkeys(operations))
     collectives = [one for one in operations if one.peer is None]
     timed = [one for one in collectives if one.on_gpu and one.seconds > 0]
     by_rank: dict[str, dict[int, list[FinishedOperation]]] = defaultdict(lambda: defaultdict(list))

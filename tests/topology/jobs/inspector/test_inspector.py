@@ -103,6 +103,14 @@ def test_one_rank_that_waits_alone_is_not_called_taking_turns(tmp_path: Path, of
     assert "no rank waited long" not in sentence
 
 
+def test_records_that_were_kept_twice_count_once(tmp_path: Path) -> None:
+    late = lines(lambda rank, number: 245.0 if rank else 20_000.0 + number)
+    once = said(kept(tmp_path, late))
+    twice = said(kept(tmp_path, {rank: octets + octets for rank, octets in late.items()}))
+    assert once == twice
+    assert once[1] is JobVerdict.SLOW
+
+
 def test_a_short_wait_is_no_slow_job(tmp_path: Path) -> None:
     little = lines(lambda rank, _: 245.0 if rank else 3_000.0)
     text, verdict = said(kept(tmp_path, little))
