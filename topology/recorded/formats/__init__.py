@@ -15,6 +15,7 @@ NAMES = (
     "nvidia.smi.lost",
     "nvidia.smi.dmon",
     "nvidia.dcgmi",
+    "nvidia.dcgmi_nvlink",
     "nvidia.tegrastats",
     "gaudi",
     "amd.amd_smi",
