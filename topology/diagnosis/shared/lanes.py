@@ -116,7 +116,7 @@ def under_load(case: Case, known: set[str]) -> list[Narrow]:
 def _should(case: Case, gpu: Gpu, loads: dict[str, tuple[int, Measurement]]) -> tuple[int, str]:
     """The lanes that a GPU should have under load, and the source of that; 0 where unknown."""
     chain = case.way_up(gpu.address)
-    if _slot_known(chain) and chain[0].link_width_max:
+    if _lanes_of_slot(chain) is not None and chain[0].link_width_max:
         return min(chain[0].link_width_max, chain[1].link_width_max or 0), "both ends"
     # NVML counts a slot in where it sees one, so that its greatest width proves nothing in a guest.
     same = [
@@ -164,7 +164,11 @@ def by_siblings(case: Case, known: set[str]) -> list[Narrow]:
     ]
     found = []
     for gpu, now in read:
-        if gpu.address in known or gpu not in case.gpus or _slot_known(case.way_up(gpu.address)):
+        if (
+            gpu.address in known
+            or gpu not in case.gpus
+            or _lanes_of_slot(case.way_up(gpu.address)) is not None
+        ):
             continue
         same = [width for other, width in read if other.name == gpu.name]
         if now < max(same) and same.count(now) * 2 <= len(same):
@@ -177,10 +181,10 @@ QUARTER = 4
 
 
 def by_itself(case: Case, known: set[str]) -> list[Narrow]:
-    """GPUs with a quarter or less of their own lanes, where nothing tells what the slot has.
+    """GPUs with a quarter or less of their own lanes, where no other end proves a fault.
 
     A slot may have half of them by design; a quarter is a slot of the chipset, a riser, or lanes
-    that are lost.
+    that are lost. What the slot has may not be known, or be as little.
     """
     found = []
     for gpu in case.gpus:
@@ -190,14 +194,17 @@ def by_itself(case: Case, known: set[str]) -> list[Narrow]:
         resting = (gen or gpu.pcie_gen_max or 0) >= FIRST_RESTING
         if gpu.address in known or not now or not most or resting:
             continue
-        if now * QUARTER <= most and not _slot_known(case.way_up(gpu.address)):
+        slot = _lanes_of_slot(case.way_up(gpu.address))
+        if now * QUARTER <= most and (slot is None or slot <= now):
             source = "LnkSta and LnkCap of the GPU alone; what the slot has is not known"
+            if slot is not None:
+                source = f"LnkSta and LnkCap of the GPU; the port above it has x{slot}"
             found.append(Narrow(gpu.address, gpu.address, now, most, source))
     return found
 
 
-def _slot_known(chain: Sequence[PciDevice]) -> bool:
-    return len(chain) > 1 and chain[1].link_width_max is not None
+def _lanes_of_slot(chain: Sequence[PciDevice]) -> int | None:
+    return chain[1].link_width_max if len(chain) > 1 else None
 
 
 def width_now(case: Case, gpu: Gpu) -> int | None:
