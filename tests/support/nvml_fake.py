@@ -83,6 +83,7 @@ class Binding:
         return {"busId": f"00000000:{handle + 1:02X}:00.0", "pciDeviceId": 0x233510DE}
 
     def nvmlDeviceGetFieldValues(self, handle: int, asked: list[Any]) -> list[Field]:
+        self.calls.append("nvmlDeviceGetFieldValues")
         self._check(handle)
         if self.fields is None:
             raise NotSupported

@@ -103,30 +103,55 @@ class NvmlLibrary:
 
         `scope` is the number of the link, or ALL_LINKS, where the field has one.
         """
+        known, numbers = self._numbers(names)
+        asked = [(number, scope) for number in numbers] if scope else list(numbers)
+        values = self._values(handle, asked) if asked else []
+        if refused(values):
+            values = [values] * len(known)
+        return self._absent(names, known) | _by_name(known, values)
+
+    def fields_of_links(
+        self, handle: object, names: Sequence[str], links: Sequence[int]
+    ) -> list[dict[str, Raw]]:
+        """Read field values of several links, as `fields` gives those of each, with one call.
+
+        A driver that refuses all together is asked link by link, so that none hides another.
+        """
+        known, numbers = self._numbers(names)
+        asked = [(number, link) for link in links for number in numbers]
+        values = self._values(handle, asked) if asked else []
+        if refused(values) or len(values) < len(asked):
+            return [self.fields(handle, names, scope=link) for link in links]
+        absent, count = self._absent(names, known), len(known)
+        return [
+            absent | _by_name(known, values[place * count : (place + 1) * count])
+            for place in range(len(links))
+        ]
+
+    def _numbers(self, names: Sequence[str]) -> tuple[list[str], list[int]]:
+        """The names that the binding knows, and their numbers."""
         key = tuple(names)
         if key not in self._fields:
             known = [name for name in names if isinstance(getattr(self.binding, name, None), int)]
             self._fields[key] = (known, [getattr(self.binding, name) for name in known])
-        known, numbers = self._fields[key]
-        answers: dict[str, Raw] = {
+        return self._fields[key]
+
+    @staticmethod
+    def _absent(names: Sequence[str], known: Sequence[str]) -> dict[str, Raw]:
+        return {
             name: {"error": "not in the installed nvidia-ml-py"}
             for name in names
             if name not in known
         }
-        if not known:
-            return answers
+
+    def _values(self, handle: object, asked: Sequence[Any]) -> Raw:
+        """An answer for each of (number, scope) or number; a refusal where all are refused."""
         try:
-            asked = [(number, scope) for number in numbers] if scope else numbers
-            values = self.binding.nvmlDeviceGetFieldValues(handle, asked)
+            return [_field(item) for item in self.binding.nvmlDeviceGetFieldValues(handle, asked)]
         except self.binding.NVMLError as error:
-            refusal = self._refused(error)
-            return answers | dict.fromkeys(known, refusal)
+            return self._refused(error)
         except self._refusals as error:
-            text = f"{type(error).__name__}: {error}"[:200]
-            return answers | {name: {"error": text} for name in known}
-        for name, value in zip(known, values, strict=False):
-            answers[name] = _field(value)
-        return answers
+            return {"error": f"{type(error).__name__}: {error}"[:200]}
 
     def _refused(self, error: Any) -> Raw:
         if getattr(error, "value", None) == _GPU_IS_LOST:
@@ -229,6 +254,10 @@ def missing(answer: Raw) -> bool:
         return False
     words = ("FunctionNotFound", "AttributeError", "LibraryMismatch", "ArgumentVersionMismatch")
     return any(word in str(answer["error"]) for word in words)
+
+
+def _by_name(names: Sequence[str], values: Sequence[Raw]) -> dict[str, Raw]:
+    return dict(zip(names, values, strict=False))
 
 
 def _field(value: Any) -> Raw:

@@ -84,19 +84,23 @@ def lasting(links: Raw) -> Lasting:
 
 def links(library: NvmlLibrary, handle: object, known: Lasting) -> list[Raw]:
     """Describe link after link until the driver knows no more; the refusal is the last entry."""
-    found: list[Raw] = []
+    found: list[dict[str, Raw]] = []
+    end: list[Raw] = []
     for link in range(MAX_LINKS):
         state = library.ask("nvmlDeviceGetNvLinkState", handle, link)
         if isinstance(state, dict):
-            return [*found, {"link": link, "error": state.get("error")}]
+            end = [{"link": link, "error": state.get("error")}]
+            break
         answers = {"link": link, "state": state}
         kept = known.get(link, {}) if state == _UP else {}
         for key, (name, *what) in _LASTING.items():
             answers[key] = kept[key] if key in kept else library.ask(name, handle, link, *what)
-        # Its rate is asked each time: a link that retrains can come back slower.
-        answers["fields"] = library.fields(handle, _LINK_FIELDS, scope=link)
         found.append(answers)
-    return found
+    # Its rate is asked each time: a link that retrains can come back slower.
+    fields = library.fields_of_links(handle, _LINK_FIELDS, range(len(found)))
+    for answers, values in zip(found, fields, strict=True):
+        answers["fields"] = values
+    return [*found, *end]
 
 
 class NvmlReader:

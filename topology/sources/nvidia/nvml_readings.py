@@ -146,10 +146,9 @@ def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> 
 
 
 def _links(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> list[Raw]:
-    return [
-        {"link": link, "fields": library.fields(device.handle, LINK_FIELDS, scope=link)}
-        for link in range(moving.link_count or 0)
-    ]
+    links = range(moving.link_count or 0)
+    fields = library.fields_of_links(device.handle, LINK_FIELDS, links)
+    return [{"link": link, "fields": values} for link, values in zip(links, fields, strict=True)]
 
 
 def _count_links(library: NvmlLibrary, handle: object) -> int:

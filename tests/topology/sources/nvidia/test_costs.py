@@ -206,3 +206,24 @@ def test_wiring_alone_is_the_same_and_asks_for_no_limits() -> None:
         for name in ("address", "nvlinks", "numa_node", "cpu_affinity", "memory_bytes"):
             assert getattr(whole, name) == getattr(wired, name), name
     assert answers[False].pairs == answers[True].pairs
+
+
+def test_one_call_asks_for_the_fields_of_all_links_of_a_gpu() -> None:
+    counts = []
+    for links in (2, 18):
+        binding = fake.Binding(gpus=2)
+
+        def state(handle: int, link: int, links: int = links) -> int:
+            if link >= links:
+                raise fake.InvalidArgument
+            return 1
+
+        binding.answers["nvmlDeviceGetNvLinkState"] = state
+        binding.fields = lambda handle, number, scope: 1
+        moving = moving_reader(binding)
+        moving.thorough = True
+        read = parse_moving(moving()).gpu_readings
+        assert [len(gpu.nvlinks) for gpu in read] == [links] * 2
+        assert len(parse(asking(binding)()).gpus[0].nvlinks) == links
+        counts.append(binding.calls.count("nvmlDeviceGetFieldValues"))
+    assert counts[0] == counts[1]
