@@ -26,7 +26,7 @@ from gputop.topology.cost.layout import StepPlan
 from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
 from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
 from gputop.topology.cost.ranked import Free, RankedLayout, fits_from, layouts, ranked, sequences_of
-from gputop.topology.cost.rooflines import rooflines
+from gputop.topology.cost.rooflines import JoinedRanks, rooflines
 from gputop.topology.cost.sentences import (
     LAUNCHES,
     LAUNCHES_HERE,
@@ -38,6 +38,7 @@ from gputop.topology.cost.sentences import (
 from gputop.topology.cost.serving import Serving, servings
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.step import step_time
+from gputop.topology.cost.wires import GroupWire
 from gputop.topology.cost.work import Recompute, work_of
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.what_if.changes import with_changes
@@ -321,7 +322,7 @@ def _answered(
 ) -> CostAnswer:
     rates, shape = case.rates, case.shape
     inside = case.wires.of(case.wires.each, 1)
-    bounds = rooflines(shape, rates, case.sku, inside, case.wires.each)
+    bounds = rooflines(shape, rates, case.sku, _joined(case, inside))
     bases = {rates.basis, FigureBasis.ESTIMATE if inside is None else inside.basis}
     known = (rates.source, "" if inside is None else inside.source)
     return CostAnswer(
@@ -347,6 +348,17 @@ def _answered(
         calibration=calibration,
         notes=notes,
         sources=tuple(dict.fromkeys(source for source in known if source)),
+    )
+
+
+def _joined(case: _Case, inside: GroupWire | None) -> JoinedRanks:
+    wires = case.wires
+    return JoinedRanks(
+        inside=inside,
+        ranks=wires.each,
+        over=wires.of(case.gpus, 1),
+        network_gbs=wires.nics_gbs,
+        by_network=case.gpus > wires.domain,
     )
 
 

@@ -15,15 +15,22 @@ def ridge(flops: float, bytes_per_s: float) -> float:
 def tokens_for_data_parallel(flops: float, bytes_per_s: float) -> float:
     """Tokens of a GPU and step from which on gradients in 16 bits hide behind the backward pass.
 
-    That takes 4 FLOP of each parameter, and an all-reduce in a switch that reduces carries its 2
-    bytes once: tokens * 4 / C > 2 / W. By a ring it is twice as many tokens.
+    That takes 4 FLOP of each parameter, and an all-reduce in a switch that adds carries its 2 bytes
+    once: tokens * 4 / C > 2 / W. By a ring it carries them twice, which takes twice as many tokens.
     """
     return flops / (2 * bytes_per_s)
 
 
 def tokens_for_sharded(flops: float, bytes_per_s: float) -> float:
-    """The same where parameters are gathered in forward (2 FLOP, 2 bytes): twice as many."""
-    return 2 * tokens_for_data_parallel(flops, bytes_per_s)
+    """The same where parameters are sharded (ZeRO-3, FSDP), and of any all-reduce by a ring.
+
+    Forward, a gather of 2 bytes hides behind 2 FLOP: tokens * 2 / C > 2 / W. Backward, another
+    gather and a scatter of gradients hide behind 4: tokens * 4 / C > (2 + 2) / W. Both ask for
+    C / W. In all 3 times 2 bytes are sent, 1.5 times what a ring sends without (3 Psi against
+    2 Psi: ZeRO, arXiv 1910.02054, 7.2.2), and 6 FLOP instead of 4 hide them. So it is twice the
+    bound of an all-reduce in the switch, as the book says, and that of one by a ring.
+    """
+    return flops / bytes_per_s
 
 
 def tokens_for_experts(flops: float, bytes_per_s: float, experts: int, active: int) -> float:
