@@ -7,10 +7,10 @@ from typing import Any
 
 from gputop.agents.requests import CostTool
 from gputop.agents.told import AgentFact, FactKind
+from gputop.answers.cost_asked import unknown_model
 from gputop.answers.cost_records import CostAnswer
 from gputop.exits import USAGE, Exit
-from gputop.terminal.clean import clean
-from gputop.topology.cost.models import model_named, models
+from gputop.topology.cost.models import model_named
 
 LAYOUTS = 3
 """Of which all figures are told; the explanation has more."""
@@ -19,7 +19,7 @@ LAYOUTS = 3
 def known(asked: CostTool) -> str:
     """The name of the model. A path is none: a file is given as `config`. Raises Exit."""
     if not asked.config and model_named(asked.model) is None:
-        raise Exit(f"no model {clean(asked.model, 60)!r}; there are: {', '.join(models())}", USAGE)
+        raise Exit(unknown_model(asked.model, "no model"), USAGE)
     return asked.model
 
 

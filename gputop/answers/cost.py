@@ -24,6 +24,7 @@ from gputop.topology.cost.gpu import GpuRates, measured_rates, rates_of
 from gputop.topology.cost.layer import launches_here
 from gputop.topology.cost.layout import StepPlan
 from gputop.topology.cost.memory import STATES, KernelStyle, kv_bytes
+from gputop.topology.cost.models import is_spelled, models
 from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
 from gputop.topology.cost.ranked import Free, RankedLayout, fits_from, layouts, ranked, sequences_of
 from gputop.topology.cost.rooflines import JoinedRanks, rooflines
@@ -189,8 +190,8 @@ def calibrate(found: list[RankedLayout], case: _Case, observed_s: float) -> Cali
 
 
 def _case(asked: CostRequest) -> _Case:
-    shape = shape_called(" ".join(asked.names), asked.config)
-    ways = ways_of(asked.layout)
+    name, ways = " ".join(asked.names), ways_of(asked.layout)
+    shape = shape_called(name, asked.config)
     node = Node(_tried(asked)).decide()
     if not node.machine.gpus:
         raise Exit("no GPU here; --demo shows what it looks like", CANNOT_TELL)
@@ -204,6 +205,8 @@ def _case(asked: CostRequest) -> _Case:
         sequence=sequence, micro=asked.micro, accumulation=asked.accumulation, zero=asked.zero,
         recompute=None if asked.recompute == ANY else Recompute(asked.recompute), **ways,
     )  # fmt: skip
+    if not asked.config and shape.name in models() and not is_spelled(name, shape):
+        assumed.append(f"{clean(name, 60)} has the shape of {shape.name}")
     launches = launches_here(node.snapshot.measurements) if asked.eager else None
     plan = StepPlan(
         sequence=sequence, states=STATES[asked.dtype], dtype=rates.dtype, style=style,

@@ -13,7 +13,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.cost.config import MOST_BYTES, ConfigError, shape_of_config
 from gputop.topology.cost.layout import Layout, why_not
-from gputop.topology.cost.models import model_named, models
+from gputop.topology.cost.models import model_named, models, models_like
 from gputop.topology.cost.ranked import Free
 from gputop.topology.cost.shape import ModelShape
 
@@ -51,8 +51,7 @@ def shape_called(name: str, config: str = "") -> ModelShape:
     except (OSError, ValueError):
         is_file = False
     if not is_file:
-        hint = did_you_mean(name, models()) or f"; known are {', '.join(models())}"
-        raise Exit(f"no model and no file is called {clean(name, 60)!r}{hint}", USAGE)
+        raise Exit(unknown_model(name, "no model and no file is called"), USAGE)
     try:
         with path.open("rb") as file:
             return shape_of_config(file.read(MOST_BYTES + 1), clean(path.name, 60))
@@ -60,6 +59,16 @@ def shape_called(name: str, config: str = "") -> ModelShape:
         raise Exit(f"{clean(name, 60)}: {error.strerror}", USAGE) from error
     except ConfigError as error:
         raise Exit(clean(str(error), 300), CANNOT_TELL) from error
+
+
+def unknown_model(name: str, start: str) -> str:
+    """One sentence on a name that means several models or none: `start`, the name, those near."""
+    said = clean(name, 60)
+    several = [one.name for one in models_like(name)]
+    if several:
+        return f"{said!r} may be {', '.join(several[:-1])} or {several[-1]}"
+    hint = did_you_mean(name, models()) or f"; there are: {', '.join(models())}"
+    return f"{start} {said!r}{hint}"
 
 
 def ways_of(text: str) -> dict[str, Any]:

@@ -32,6 +32,13 @@ def test_the_page_names_the_model_the_best_layout_and_the_ridge(capsys: Captured
     assert rows[0].split()[-5:-3] == ["295", "248"]
 
 
+def test_another_name_of_a_shape_is_told(capsys: Captured) -> None:
+    taken = "DeepSeek-R1 has the shape of DeepSeek V3"
+    assert taken in document(capsys, "DeepSeek-R1", "--demo", "hgx-h100-8")["assumptions"]
+    own = document(capsys, "deepseek-v3", "--demo", "hgx-h100-8")["assumptions"]
+    assert not any("shape of" in one for one in own)
+
+
 def test_tensor_parallelism_over_pcie_costs_more_than_it_saves(capsys: Captured) -> None:
     found = document(capsys, "Llama 3 8B", "--demo", "pcie-l40s-8")
     assert any("costs more than it saves" in note for note in found["notes"])
@@ -81,6 +88,8 @@ def test_a_config_file_is_read(capsys: Captured, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["llama 9"], 64, "no model and no file is called"),
+        (["Mixtral"], 64, "'Mixtral' may be Mixtral 8x7B or Mixtral 8x22B"),
+        (["llama", "70b"], 64, "'llama 70b' may be Llama 2 70B or Llama 3 70B"),
         (["Llama 3 8B", "--layout", "tp=0"], 64, "write tp=8"),
         (["Llama 3 8B", "--layout", "tp=2,tp=2"], 64, "each once"),
         (["Llama 3 8B", "--layout", "tp=16"], 64, "does not divide the 8 that there are"),

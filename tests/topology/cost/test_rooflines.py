@@ -46,10 +46,9 @@ def test_on_paper_a_switch_that_adds_halves_data_parallelism_alone() -> None:
 
 @pytest.mark.parametrize("name", ["A100-SXM4-80", "V100-SXM2-32", "MI300X"])
 def test_without_such_a_switch_both_take_as_many_on_paper(name: str) -> None:
-    found = tokens(name, None)
-    assert (
-        found[DATA] == found[SHARDED] == (pytest.approx(C / (skus()[name].total_gbs * 1e9)), None)
-    )
+    found, total = tokens(name, None), skus()[name].total_gbs
+    assert total is not None
+    assert found[DATA] == found[SHARDED] == (pytest.approx(C / (total * 1e9)), None)
 
 
 def test_a_ring_of_eight_takes_as_many_for_both() -> None:
