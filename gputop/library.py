@@ -7,10 +7,11 @@ version). docs/library.md shows how they are used.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GputopError", "NodeAnswers", "as_json", "demo", "load", "read", "read_text"]
 
-Key = int | str
-"""How a GPU is named: the driver's number, or "cuda:0", "rank:3", a UUID or a PCI address."""
+Key: TypeAlias = "int | str | Gpu"
+"""How a GPU is named: the driver's number, or "cuda:0", "rank:3", a UUID or a PCI address; or the
+record of it, as `gpus` has it."""
 
 
 class NodeAnswers:
@@ -55,6 +57,15 @@ class NodeAnswers:
     ) -> None:
         self.snapshot = snapshot
         self._sources, self._demo, self._skipped = sources, demo, skipped
+
+    def __repr__(self) -> str:
+        named = Counter(gpu.name or "unknown GPU" for gpu in self.gpus)
+        listed = ", ".join(f"{count} × {name}" for name, count in named.items()) or "no GPU"
+        return clean(f"<NodeAnswers of {', '.join(self.snapshot.source)}: {listed}>", 200)
+
+    def __getstate__(self) -> dict[str, object]:
+        # What follows from the snapshot is made anew: another process can have it, and a copy.
+        return {name: value for name, value in vars(self).items() if name != "node"}
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -154,6 +165,10 @@ class NodeAnswers:
             raise Exit("a call needs a collective and a size", USAGE)
         if size_bytes is not None and size_bytes < 1:
             raise Exit("a call has one byte at least", USAGE)
+        if isinstance(gpus, str):
+            gpus = (gpus,)  # "0,2" or "0-3", as the option takes them
+        if gpus is not None and not gpus:
+            raise Exit("gpus: name one at least", USAGE)
         if not 1 <= nodes <= LIMIT:
             raise Exit(f"{nodes} hosts: 1 to {LIMIT} can be predicted", USAGE)
         asked = ExplainRequest(
@@ -286,7 +301,9 @@ class NodeAnswers:
 
         try:
             return tuple(
-                address for key in keys for address in select(str(key), self.snapshot.machine)
+                address
+                for key in keys
+                for address in select(str(getattr(key, "address", key)), self.snapshot.machine)
             )
         except SelectionError as error:
             raise Exit(str(error), USAGE) from error
@@ -296,6 +313,8 @@ def _settings(env: Mapping[str, str] | None) -> tuple[str, ...]:
     """Variables as --set takes them."""
     if odd := next((name for name in env or {} if not name or "=" in name), None):
         raise Exit(f"{clean(odd, 60)!r} is no name of a variable", USAGE)
+    if unset := next((name for name, value in (env or {}).items() if value is None), None):
+        raise Exit(f"{clean(unset, 60)} is None: leave out what is not set", USAGE)
     return tuple(f"{name}={value}" for name, value in (env or {}).items())
 
 
@@ -318,6 +337,8 @@ def demo(name: str) -> NodeAnswers:
     """
     from gputop.reading import read_snapshot
 
+    if not name:  # without a name it would be this machine
+        raise Exit("demo needs a name; `gputop --demo` lists them", USAGE)
     return NodeAnswers(read_snapshot((), name), demo=name)
 
 
@@ -333,14 +354,16 @@ def load(source: str | bytes | Path) -> NodeAnswers:
     """
     from gputop.reading import load_files
 
-    if source in ("", b""):
-        raise Exit("load needs a path or a text", USAGE)  # a path of "" is the current folder
+    _path_or_text("load", source)
+    if source in ("", b"", "-", b"-"):
+        # A path of "" is the current folder, and "-" is stdin: of a command alone.
+        raise Exit("load needs a path or a text", USAGE)
     text = source.encode(errors="replace") if isinstance(source, str) else source
     if isinstance(text, Path) or not (b"\n" in text or text.lstrip()[:1] in (b"{", b"<", b"[")):
         path = str(source) if not isinstance(source, bytes) else source.decode(errors="replace")
         loaded = load_files((path,))
         return NodeAnswers(loaded.snapshot, sources=(path,), skipped=loaded.skipped)
-    loaded = load_files(("-",), text)
+    loaded = load_files(("-",), text, stdin_name="text")
     return NodeAnswers(loaded.snapshot, skipped=loaded.skipped)
 
 
@@ -358,6 +381,7 @@ def read_text(
     """
     from gputop.answers import log
 
+    _path_or_text("read_text", text)
     given = None if node is None else node.snapshot
     if isinstance(text, Path):
         return log.answer(log.LogRequest(file=str(text), given=given, library=library))
@@ -365,11 +389,20 @@ def read_text(
     return log.answer_to_text(data, given, library)
 
 
-def as_json(answer: Reply | NodeAnswers) -> str:
+def _path_or_text(name: str, given: object) -> None:
+    if not isinstance(given, str | bytes | Path):
+        raise TypeError(f"{name} takes a path or a text, not {type(given).__name__}")
+
+
+def as_json(answer: Reply | NodeAnswers | NodeSnapshot) -> str:
     """The JSON document of an answer, or the snapshot of a node. Stable.
 
     >>> import gputop, json
     >>> json.loads(gputop.as_json(gputop.demo("hgx-h100-8").p2p(0, 1)))["schema"]
     'gputop.pair/1'
     """
-    return json_text(answer.snapshot if isinstance(answer, NodeAnswers) else answer.document())
+    record = answer.snapshot if isinstance(answer, NodeAnswers) else answer
+    document = getattr(record, "document", None)
+    if document is None and not hasattr(record, "machine"):
+        raise TypeError(f"as_json takes an answer or a node, not {type(answer).__name__}")
+    return json_text(record if document is None else document())

@@ -117,12 +117,16 @@ def _read_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
     return part_of_log(data, name, alone)
 
 
-def load_files(sources: tuple[str, ...], stdin: bytes = b"") -> LoadedSnapshot:
+def load_files(
+    sources: tuple[str, ...], stdin: bytes = b"", *, stdin_name: str = "stdin"
+) -> LoadedSnapshot:
     """Read files; the answer names those that are skipped. "-" is `stdin`. Raises Exit."""
     from gputop.topology.recorded import load
 
     try:
-        return load.load(sources, version=__version__, stdin=stdin, logs=_read_log)
+        return load.load(
+            sources, version=__version__, stdin=stdin, logs=_read_log, stdin_name=stdin_name
+        )
     except load.LoadError as error:
         raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
 

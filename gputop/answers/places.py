@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gputop.answers.question import Answer
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.ladder import Rung, ladder
@@ -93,7 +95,7 @@ def pair_answer(node: Node, src: str, dst: str) -> P2pAnswer:
         basis=None if cost is None else cost.basis,
         references=() if cost is None else cost.sources,
         ladder=rungs,
-        why=tuple(dict.fromkeys(filter(None, why))),
+        why=_once(why),
     )
 
 
@@ -134,4 +136,12 @@ def numa_answer(node: Node, gpu: Gpu) -> NumaAnswer:
 
 def _assumptions(node: Node) -> tuple[str, ...]:
     predicted = () if node.prediction is None else node.prediction.assumptions
-    return (*node.snapshot.assumptions, *predicted)
+    return tuple(dict.fromkeys((*node.snapshot.assumptions, *predicted)))
+
+
+def _once(sentences: Iterable[str]) -> tuple[str, ...]:
+    """Each sentence once, with its full stop or without."""
+    found: dict[str, str] = {}
+    for sentence in filter(None, sentences):
+        found.setdefault(sentence.rstrip("."), sentence)
+    return tuple(found.values())

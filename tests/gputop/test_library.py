@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
+import io
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -16,6 +19,7 @@ import gputop
 from gputop import library
 from gputop.answers.question import Reply
 from gputop.exits import CANNOT_TELL, USAGE
+from gputop.topology.recorded.demos.demo import names
 from tests.support.command import gputop_here
 from tests.support.places import RECORDINGS, ROOT
 
@@ -143,6 +147,10 @@ def test_nvshmem_has_no_variables_on_amd() -> None:
     ("wrong", "code"),
     [
         (lambda: gputop.load("no/such/file"), USAGE),
+        (lambda: gputop.load("-"), USAGE),
+        (lambda: gputop.demo(None), USAGE),  # type: ignore[arg-type]
+        (lambda: gputop.demo(DEMO).explain(gpus=[]), USAGE),
+        (lambda: gputop.demo(DEMO).explain(env={"NCCL_ALGO": None}), USAGE),  # type: ignore[dict-item]
         (lambda: gputop.load("{}"), CANNOT_TELL),
         (lambda: gputop.load(""), USAGE),
         (lambda: gputop.demo("no-such-demo"), USAGE),
@@ -190,3 +198,63 @@ def test_a_log_is_laid_over_the_node_that_is_given() -> None:
     told = gputop.read_text(log.read_bytes(), gputop.demo(DEMO))
     assert told.document()["schema"] == "gputop.log/1"
     assert gputop.read_text(log, gputop.demo(DEMO)).document()["findings"] is not None
+
+
+PASTED = "\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n"
+
+
+def test_a_text_is_called_a_text_and_not_stdin() -> None:
+    node = gputop.load(PASTED)
+    assert (node.snapshot.source, node.p2p(0, 1).source) == (("text",), ("text",))
+    with pytest.raises(gputop.GputopError, match=r"^text: not a format"):
+        gputop.load("nothing of ours\n")
+
+
+def test_a_gpu_is_named_by_its_record_too() -> None:
+    node = gputop.demo(DEMO)
+    one, other = node.gpus[2], node.gpus[5]
+    assert node.gpu(one) == one
+    assert node.p2p(one, other) == node.p2p(2, 5)
+    assert node.nic_of(one) == node.nic_of(2)
+    some = [pair.src_bus_id for pair in node.explain(gpus=[one, other]).pairs]
+    assert some == [one.address, other.address]
+    assert [pair.src_bus_id for pair in node.explain(gpus="2,5").pairs] == some
+
+
+def test_a_node_can_be_handed_to_another_process_and_copied() -> None:
+    node = gputop.demo(DEMO)
+    before = node.p2p(0, 1)
+    for other in (pickle.loads(pickle.dumps(node)), copy.deepcopy(node), copy.copy(node)):
+        assert other.p2p(0, 1) == before
+        assert repr(other) == "<NodeAnswers of demo hgx-h100-8: 8 × NVIDIA H100 80GB HBM3>"
+    for answer in (before, node.check(), node.explain(), node.which(2), node.env_for("ucx")):
+        assert pickle.loads(pickle.dumps(answer)) == answer
+
+
+def test_what_is_no_path_no_text_and_no_answer_is_said_so() -> None:
+    odd: list[object] = [None, 5, ["a"], {}, io.StringIO(PASTED)]
+    for given in odd:
+        for call in (gputop.load, gputop.read_text):
+            with pytest.raises(
+                TypeError, match=f"takes a path or a text, not {type(given).__name__}"
+            ):
+                call(given)  # type: ignore[arg-type]
+    node = gputop.demo(DEMO)
+    assert gputop.as_json(node.snapshot) == gputop.as_json(node)
+    for thing in (node.gpus, node.gpus[0], *odd):
+        with pytest.raises(TypeError, match="takes an answer or a node, not"):
+            gputop.as_json(thing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_answer_says_a_sentence_twice(name: str) -> None:
+    node = gputop.demo(name)
+    ends = [(0, peer) for peer in range(1, len(node.gpus))]
+    answers = [node.check(), node.explain(), node.which(2), node.jobs(), node.cost("Llama 3 8B")]
+    answers += [node.p2p(*pair) for pair in ends]
+    answers += [ask(gpu) for gpu in node.gpus for ask in (node.nic_of, node.numa_of)]
+    answers += [node.env_for(library) for library in ("nccl", "ucx", "nvshmem", "gloo")]
+    for answer in answers:
+        for field in ("assumptions", "why", "references", "notes"):
+            said = [str(line).rstrip(".") for line in getattr(answer, field, ())]
+            assert len(set(said)) == len(said), (type(answer).__name__, field, said)

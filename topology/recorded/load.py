@@ -136,13 +136,14 @@ def load(
     version: str = "",
     stdin: bytes = b"",
     logs: LogReader | None = None,
+    stdin_name: str = "stdin",
 ) -> LoadedSnapshot:
     """Read every path; a folder gives all files in it that are recognised, "-" is `stdin`.
 
     A file named by the caller must be usable; `logs` reads those that a job wrote. Raises LoadError
     with one line otherwise.
     """
-    loaded = _load(paths, version, stdin, logs)
+    loaded = _load(paths, version, (Path(stdin_name), stdin), logs)
     count = len(loaded.snapshot.machine.gpus)
     if count > MOST_GPUS:
         raise LoadError(f"{', '.join(paths)}: {count} GPUs; the limit of one node is {MOST_GPUS}")
@@ -150,15 +151,13 @@ def load(
 
 
 def _load(
-    paths: Sequence[str], version: str, stdin: bytes, logs: LogReader | None
+    paths: Sequence[str], version: str, stdin: tuple[Path, bytes], logs: LogReader | None
 ) -> LoadedSnapshot:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     for text in paths:
         read, unread = (
-            _understood(Path("stdin"), stdin, 0.0, logs)
-            if text == STDIN
-            else _read_path(Path(text), logs)
+            _understood(*stdin, 0.0, logs) if text == STDIN else _read_path(Path(text), logs)
         )
         found += read
         skipped += unread
