@@ -49,6 +49,11 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
         """Of the GPU."""
         return self.products + self.attention + self.between
 
+    @property
+    def busy(self) -> float:
+        """Of the GPU's multiprocessors; what lies between products is bound by its memory."""
+        return self.products + self.attention
+
     def times(self, factor: float) -> Spent:
         """So many of them."""
         return Spent(**{name: factor * getattr(self, name) for name in self.__struct_fields__})

@@ -13,7 +13,7 @@ from ..hardware.specs import BoardLinks
 from ..model.severity import FigureBasis
 from ..node import Node
 from ..wiring.wires import WireKind
-from .wires import SIZES, GroupWire, alone
+from .wires import NETWORK, SIZES, GroupWire, alone
 
 KINDS = (
     CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER,
@@ -89,7 +89,7 @@ class NodeWires:
                 rate = min(rate, _plateau(inside) / 1e9)
         hosts = -(-ranks // in_node)
         return GroupWire(
-            name="the network",
+            name=NETWORK,
             ranks=ranks,
             curves={CollectiveKind.ALL_REDUCE: ((SIZES[-1], rate * 1e9),)},
             latency_s=NETWORK_LATENCY_S + EACH_NODE_S * hosts.bit_length(),

@@ -12,13 +12,18 @@ from .layer import Spent, head, layer, optimizer_seconds
 from .layout import Layout, StepPlan
 from .memory import KernelStyle
 from .shape import ModelShape
-from .wires import GroupWire, WireOf
+from .wires import NETWORK, GroupWire, WireOf
 from .work import Recompute
 
 HIDES = 0.95
 """Share of a backward pass behind which gradients can be reduced: not the last bucket's."""
-SLOWED = 0.05
-"""What computing loses while a collective takes some of the multiprocessors."""
+SLOWED = 0.3
+"""What computing loses while a collective takes some of the multiprocessors: products lose whole
+waves of tiles. Two H200 without P2P, seven runs: 0 to 0.44; with P2P, where a collective is short
+and holds them while it waits for the other rank, 0.9 to 1.7."""
+HELD = 0.1
+"""What products and attention of a pipeline inside a node lose to a receive that waits on the GPU:
+it holds up to 32 of 132 multiprocessors. Two H200, six runs that the GPU binds: 0.08 to 0.32."""
 DTENSOR_S = 250e-6
 """Of the host for each product with a DTensor in each pass, to redistribute and to dispatch."""
 
@@ -140,6 +145,8 @@ def step_time(
     host *= plan.host
     slowed = SLOWED * sum(one.seconds - one.exposed_s for one in reduced)  # not by the host
     slowed += _copies(layout, plan, rates, mine)
+    if layout.pp > 1 and known["pp"].name != NETWORK:
+        slowed += HELD * passes * (forward.busy + backward.busy)
     step = max(gpu + slowed, host)
     least, most = _range(exposed, known.values())
     rest = gpu + slowed - sum(one.exposed_s for one in exposed)

@@ -12,6 +12,8 @@ import msgspec
 from ..expectation.calls.kinds import CollectiveKind, bus_share
 from ..model.severity import FigureBasis
 
+NETWORK = "the network"
+"""The name of what joins nodes."""
 SIZES = tuple(1 << power for power in (20, 22, 24, 26, 28, 30))
 """Message sizes at which a curve is asked for, 1 MiB to 1 GiB."""
 

@@ -14,7 +14,7 @@ from gputop.topology.cost.models import model_named
 from gputop.topology.cost.peak import memory_peak
 from gputop.topology.cost.ranked import Free, layouts, ranked
 from gputop.topology.cost.shape import ModelShape
-from gputop.topology.cost.step import StepTime, parameters_of, step_time
+from gputop.topology.cost.step import HELD, StepTime, parameters_of, step_time
 from gputop.topology.cost.wires import GroupWire, alone, flat
 from gputop.topology.cost.work import Recompute
 from gputop.topology.expectation.calls.kinds import CollectiveKind
@@ -77,7 +77,8 @@ def test_the_bubble_is_that_of_megatron_where_stages_are_equal() -> None:
     plan = msgspec.structs.replace(PLAN, accumulation=16)
     found = step_time(shape, Layout(pp=4), plan, RATES, wires(300))
     assert isinstance(found, StepTime)
-    worked = found.products_s + found.attention_s + found.between_s
+    held = HELD * (found.products_s + found.attention_s)
+    worked = found.products_s + found.attention_s + found.between_s - held
     assert found.bubble_s / worked == pytest.approx(3 / 16, rel=0.01)
 
 
