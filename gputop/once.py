@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.live.findings import shown
+from gputop.live.worst_jobs import wrong
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of, table
 from gputop.screens.node.head import (
     cost_line,
@@ -67,17 +68,24 @@ class Asked:
         return self._answer
 
 
-def first_lines(snapshot: NodeSnapshot, width: int) -> Iterator[Line]:
-    """The verdict, who runs here, what communication costs, the machine, a line for each GPU."""
+def first_lines(
+    snapshot: NodeSnapshot, width: int, told: JobsReport | None = None
+) -> Iterator[Line]:
+    """The verdict, who runs here, what communication costs, the machine, a line for each GPU.
+
+    `told`: what was kept of the jobs of a recording.
+    """
     asked = Asked(snapshot)
     node = Node(snapshot).decide()
     report = Report(node, diagnose(Case(node)))
     found = shown(report)
     use = use_of(snapshot, loads_of(snapshot))
-    answer = asked.answer()
-    yield verdict_line(found, snapshot.machine, width, answer)[0]
-    if snapshot.machine.gpus:
+    answer = told or asked.answer()
+    own = None if found is None else found.of_node
+    yield verdict_line(own, snapshot.machine, width, answer)[0]
+    if snapshot.machine.gpus or wrong(answer):
         yield _second(answer, snapshot, use, width)
+    if snapshot.machine.gpus:
         yield cost_line(report, width)
     yield from identity_lines(snapshot, width, 1)
     rows = rows_of(snapshot, shown=found, nics=gpu_nics(node) if node.prediction else {})
@@ -89,7 +97,8 @@ def first_lines(snapshot: NodeSnapshot, width: int) -> Iterator[Line]:
 
 def _second(answer: JobsReport | None, snapshot: NodeSnapshot, use: Use, width: int) -> Line:
     """The job that something is wrong with, else who runs; and the command that sees more."""
-    end: Line = ((" · ", "muted"), (MORE, "key bold"))
+    more = MORE if snapshot.is_live or snapshot.is_demo else f"{MORE} --from"
+    end: Line = ((" · ", "muted"), (more, "key bold"))
     if (job := job_line(answer, snapshot, width, end)) is not None:
         return (*job[0], *end)
     line = use_line(use, snapshot, width)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +19,7 @@ from gputop.terminal.nearest import instead
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
+    from gputop.topology.jobs.asking import JobsReport
     from gputop.topology.model.part import PartialNode
     from gputop.topology.recorded.load import LoadedSnapshot
     from gputop.topology.sources.live import LiveFeed
@@ -25,6 +30,8 @@ driver without persistence mode takes seconds to wake eight GPUs."""
 _TICK_SECONDS = 0.003
 LIST_DEMOS = "?"
 _LISTING = "gputop --demo"
+NAMED_FOLDERS, MOST_FOLDERS = 4, 16
+"""Folders in a folder that are named where it holds nothing itself, and that are looked into."""
 NAMED = 20
 """How many skipped files are named for one reason; a folder may hold thousands."""
 
@@ -117,22 +124,107 @@ def _read_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
     return part_of_log(data, name, alone)
 
 
+class Recording(msgspec.Struct, frozen=True):
+    """What files say of a node, and of the jobs on it."""
+
+    snapshot: NodeSnapshot
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Files that were passed over, and why."""
+    jobs: JobsReport | None = None
+    """Where jobs stand, by what was kept of them beside; None where nothing was. The snapshot has
+    the same as findings."""
+
+
 def load_files(
     sources: tuple[str, ...], stdin: bytes = b"", *, stdin_name: str = "stdin"
-) -> LoadedSnapshot:
+) -> Recording:
     """Read files; the answer names those that are skipped. "-" is `stdin`. Raises Exit."""
     from gputop.topology.recorded import load
 
     try:
-        return load.load(
-            sources, version=__version__, stdin=stdin, logs=_read_log, stdin_name=stdin_name
+        loaded = load.load(
+            sources,
+            version=__version__,
+            stdin=stdin,
+            logs=_read_log,
+            stdin_name=stdin_name,
+            jobs=True,
         )
+        return _with_jobs(loaded) if loaded.of_jobs else Recording(loaded.snapshot, loaded.skipped)
     except load.LoadError as error:
-        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+        hint = "" if error.unreadable else below(sources)
+        raise Exit(f"{error}{hint}", USAGE if error.unreadable else CANNOT_TELL) from error
+
+
+def below(sources: Sequence[str]) -> str:
+    """Which folders right in these can be read, each for itself; "" where none can."""
+    found = _readable(sources)
+    if not found:
+        return ""
+    named = ", ".join(clean(path, 200) for path in found[:NAMED_FOLDERS])
+    more = " and more" if len(found) > NAMED_FOLDERS else ""
+    return f"; one at a time can be read: {named}{more}"
+
+
+def _readable(sources: Sequence[str]) -> list[str]:
+    """The folders right in these that can be read; looks until it knows more than it names."""
+    from gputop.topology.model.budget import Budget
+    from gputop.topology.recorded import load
+
+    found: list[str] = []
+    budget = Budget("node")
+    for source in sources:
+        for folder in _folders(source):
+            if len(found) > NAMED_FOLDERS or budget.over:
+                return found
+            with suppress(load.LoadError):
+                load.load((folder,), jobs=True)
+                found.append(folder)
+    return found
+
+
+def _folders(source: str) -> list[str]:
+    try:
+        with os.scandir(source) as entries:
+            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except (OSError, ValueError):  # no folder, or no name of one
+        return []
+    return [os.path.join(source, name) for name in sorted(names)[:MOST_FOLDERS]]
+
+
+def _with_jobs(loaded: LoadedSnapshot) -> Recording:
+    """The node with a finding for each job of which something was kept beside it.
+
+    Raises LoadError where nothing that tells of jobs can be read, and there is no node.
+    """
+    from gputop.topology.jobs.finding import ASK_FILES, finding_of
+    from gputop.topology.jobs.from_files import material_in
+
+    node = loaded.snapshot
+    found = material_in([path for path, _ in loaded.of_jobs])
+    refused = tuple((Path(path).name, why) for path, why in found.refused)
+    if not found.told:
+        path, error = loaded.of_jobs[0]
+        if not node.taken_at:
+            raise type(error)(": ".join(found.refused[0])) if found.refused else error
+        unread = () if refused else ((Path(path).name, str(error).removeprefix(f"{path}: ")),)
+        return Recording(node, (*loaded.skipped, *refused, *unread))
+    here = node if node.taken_at else None
+    report = found.report(here)
+    told = tuple(finding_of(job, ASK_FILES) for job in report.jobs if job.told_by_itself)
+    titles = {finding.title for finding in told}
+    kept = (one for one in node.symptoms if one.title not in titles)
+    node = msgspec.structs.replace(node, symptoms=(*kept, *told))
+    return Recording(node, (*loaded.skipped, *refused), report)
 
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     """Read files; those that are skipped are named on stderr."""
+    return recording(sources).snapshot
+
+
+def recording(sources: tuple[str, ...]) -> Recording:
+    """The same with what the files say of jobs."""
     from gputop.topology.recorded import load
 
     if "" in sources:
@@ -143,10 +235,10 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     text = sys.stdin.buffer.read(load.MOST_BYTES + 1) if load.STDIN in sources else b""
     loaded = load_files(sources, text)
     _say_skipped(loaded)
-    return loaded.snapshot
+    return loaded
 
 
-def _say_skipped(loaded: LoadedSnapshot) -> None:
+def _say_skipped(loaded: Recording) -> None:
     """Name the files that were passed over, on stderr."""
     if not loaded.skipped:
         return

@@ -22,7 +22,7 @@ from gputop.topology.plugins import PLUGINS
 from gputop.waking import wake_driver
 
 if TYPE_CHECKING:
-    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.reading import Recording
     from gputop.topology.sources.feed import OpeningFeed
 
 
@@ -35,9 +35,9 @@ def on_terminal() -> bool:
 
 
 def open_app(
-    snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float | None = None
+    told: Recording | None = None, demo: str | None = None, interval: float | None = None
 ) -> int:
-    """Show a snapshot, a demo, or this machine until the user leaves; returns the exit code.
+    """Show a recording, a demo, or this machine until the user leaves; returns the exit code.
 
     Raises Exit when there is no terminal to draw on, and whatever made the app fail.
     """
@@ -53,7 +53,7 @@ def open_app(
     gc.disable()
     # Lets a reading thread run between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
-    feed = _feed(snapshot, demo, interval)
+    feed = _feed(told, demo, interval)
     remembered = Preferences.of_user()
     screen = EarlyScreen()
     try:
@@ -70,6 +70,8 @@ def open_app(
             from gputop.app import GpuTop
 
         app = GpuTop(feed, interval or 1.0, remembered)
+        if told is not None:
+            app.jobs.show_recorded(told.jobs)
         app.driver_class = screen.driver(app.driver_class)
         app.run()
     finally:
@@ -89,16 +91,16 @@ def take_terminal() -> None:
         os.dup2(terminal, 0)
 
 
-def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float | None) -> OpeningFeed:
-    if snapshot is None and demo is None:
+def _feed(told: Recording | None, demo: str | None, interval: float | None) -> OpeningFeed:
+    if told is None and demo is None:
         wake_driver()
         from gputop.topology.sources.live import LiveFeed
 
         return LiveFeed(interval=interval, version=__version__)
     from gputop.topology.recorded import feeds
 
-    if snapshot is not None:
-        return feeds.FixedFeed(snapshot)
+    if told is not None:
+        return feeds.FixedFeed(told.snapshot)
     return feeds.DemoFeed(demo or "", interval=interval or 1.0, version=__version__)
 
 

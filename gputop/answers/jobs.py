@@ -23,21 +23,18 @@ from gputop.answers.jobs_document import (
 from gputop.answers.jobs_watch import watch
 from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE, Exit
-from gputop.reading import check_sources, read_snapshot
+from gputop.reading import below, check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
 from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsReport, ask_live
-from gputop.topology.jobs.flight.files import FoundDumps, named, read
-from gputop.topology.jobs.from_files import of_files
-from gputop.topology.jobs.inspector.records import named as records_in
-from gputop.topology.jobs.inspector.records import read as read_records
+from gputop.topology.jobs.flight.files import FoundDumps
+from gputop.topology.jobs.from_files import JobMaterial, material_in, of_files
 from gputop.topology.jobs.inspector.telling import NAME as INSPECTOR
 from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.jobs.ras.memory import Memory
 from gputop.topology.jobs.saved import SAVED
-from gputop.topology.jobs.saved import named as saved_in
 from gputop.topology.jobs.stacks import StackGroup, grouped, in_words, stacks
 from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.jobs.traffic import CarriedTraffic
@@ -247,31 +244,34 @@ def carry_out(request: JobsRequest) -> int:
 
 def _of_files(sources: tuple[str, ...], *, coded: bool) -> JobsAnswer:
     """What files say: dumps, saved answers of RAS, and a node."""
-    dumps, others, cut = named(sources)
-    found = read(dumps, follow=True) if dumps else FoundDumps()
-    saved, others = saved_in(others)
-    recorded, others = records_in(others)
-    inspected = read_records(recorded, follow=True)
-    refused = (*cut, *found.refused, *saved.refused, *inspected.refused)
-    nothing = not (others or found.dumps or saved.answers or inspected.operations)
-    if nothing and len(refused) == 1:
-        raise Exit(": ".join(refused[0]), CANNOT_TELL)
-    for path, why in refused:
-        warn(f"{path}: {why}")
-    if nothing:
+    found = material_in(sources)
+    if not (found.others or found.told):
+        if len(found.refused) == 1:
+            raise Exit(": ".join(found.refused[0]), CANNOT_TELL)
+        _warn_of(found)
         # A dump that is cut off is a file that cannot be used, not a wrong path.
-        code = CANNOT_TELL if refused else USAGE
-        raise Exit(f"{', '.join(sources)}: {NOTHING_SAVED}", code)
+        code = CANNOT_TELL if found.refused else USAGE
+        raise Exit(f"{', '.join(sources)}: {NOTHING_SAVED}{below(sources)}", code)
+    return of_material(found, sources, coded=coded)
+
+
+def _warn_of(found: JobMaterial) -> None:
+    for path, why in found.refused:
+        warn(f"{path}: {why}")
+
+
+def of_material(found: JobMaterial, sources: Sequence[str], *, coded: bool = False) -> JobsAnswer:
+    """The answer of what was read in `sources`; what of it was not is named on stderr."""
+    _warn_of(found)
     try:
-        snapshot = read_snapshot(others, None) if others else None
+        snapshot = read_snapshot(found.others, None) if found.others else None
     except Exit as error:
-        if not (saved.answers or found.dumps or inspected.operations):
+        if not found.told:
             raise
         snapshot = None
-        if not set(others).isdisjoint(sources):  # not of files that only lie beside
+        if not set(found.others).isdisjoint(sources):  # not of files that only lie beside
             warn(str(error))
-    report = of_files(snapshot, found, saved, inspected)
-    return answer_of(report, snapshot, coded=coded)
+    return answer_of(found.report(snapshot), snapshot, coded=coded)
 
 
 def of_node(snapshot: NodeSnapshot) -> JobsAnswer:

@@ -6,25 +6,24 @@ import gzip
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ClassVar, TypedDict
 
-from gputop.answers.jobs import JobsAnswer, answer_of
+from gputop.answers.jobs import JobsAnswer, answer_of, of_material
 from gputop.answers.jobs import page as jobs_page
 from gputop.answers.question import Answer, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.log import log_page
-from gputop.reading import check_sources, read_snapshot
+from gputop.reading import below, check_sources, read_snapshot
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits, spoken_of
 from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
 from gputop.topology.jobs.flight.dump import is_pickle
-from gputop.topology.jobs.flight.files import FoundDumps, named
-from gputop.topology.jobs.flight.files import read as read_dumps
-from gputop.topology.jobs.from_files import of_files
+from gputop.topology.jobs.flight.files import FoundDumps
+from gputop.topology.jobs.from_files import material_in, of_files
 from gputop.topology.jobs.saved import in_sections
 from gputop.topology.logs.comparing.agreement import Agreement, ComparedItem, PairAgreement
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
@@ -69,6 +68,7 @@ FETCH = (
 )
 NO_LOG = "a pickle, not a log; `gputop log FILE` explains a dump of PyTorch's flight recorder"
 MOST_QUOTED = 3
+OF_JOBS = "dumps of a flight recorder, answers of NCCL's RAS or records of its Inspector"
 
 
 class LogRequest(NodeRequest, frozen=True, kw_only=True):
@@ -204,12 +204,18 @@ def answer(request: LogRequest) -> LogAnswer | JobsAnswer:
     file, sources, demo = request.file, request.sources, request.demo
     check_sources(sources, demo)
     _check_version(request.library)
-    dumps, others, cut = named([] if file == "-" else [file])
-    if dumps:
-        return _of_dumps(dumps, cut)
-    if others and os.path.isdir(file):
-        why = "not a regular file, nor a folder with dumps of a flight recorder"
-        raise Exit(f"{file}: {why}", CANNOT_TELL)
+    folder = os.path.isdir(file)
+    found = material_in([] if file == "-" else [file], texts=folder)
+    if found.told:
+        return of_material(found, [file])
+    if file != "-" and not found.others:
+        refused = [f"{path}: {why}" for path, why in found.refused] or [file]
+        more = f"; {len(refused) - 1} more files like it" if len(refused) > 1 else ""
+        raise Exit(f"{refused[0]}{more}", CANNOT_TELL)
+    if folder:
+        raise Exit(
+            f"{file}: not a regular file, nor a folder with {OF_JOBS}{below([file])}", CANNOT_TELL
+        )
     return _told(_read(file), request, lambda log: _node(log, request))
 
 
@@ -247,18 +253,6 @@ def _told(
     if saved.answers and alone and not (request.sources or request.demo):
         return answer_of(of_files(None, FoundDumps(), saved))
     return answer_about(examine(log, node_of(log), library=request.library))
-
-
-def _of_dumps(paths: Sequence[str], cut: Sequence[tuple[str, str]] = ()) -> JobsAnswer:
-    """Explain dumps of the flight recorder; what cannot be read as one is named on stderr."""
-    found = read_dumps(paths, follow=True)
-    refused = [f"{path}: {why}" for path, why in (*cut, *found.refused)]
-    if not found.dumps:
-        more = f"; {len(refused) - 1} more files like it" if len(refused) > 1 else ""
-        raise Exit(f"{refused[0] if refused else paths[0]}{more}", CANNOT_TELL)
-    for text in refused:
-        warn(text)
-    return answer_of(of_files(None, found))
 
 
 def _nothing_else(log: LogReport) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.checking.job_finding import job_finding
 from gputop.simulating.jobs import simulated
 from gputop.topology.jobs.asking import ask_live
+from gputop.topology.jobs.finding import finding_of
 from gputop.topology.model.snapshot import NodeSnapshot
 
 
@@ -17,5 +17,5 @@ def with_jobs(node: NodeSnapshot, demo: str | None) -> NodeSnapshot:
     jobs nobody runs, the answer is simulated.
     """
     report = simulated(node, demo) if demo else ask_live(node, ras=True)
-    found = tuple(map(job_finding, report.jobs))
+    found = tuple(map(finding_of, report.jobs))
     return msgspec.structs.replace(node, symptoms=(*node.symptoms, *found))

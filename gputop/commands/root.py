@@ -13,7 +13,7 @@ from gputop.commands import MODULES, NAMES, SUMMARIES
 from gputop.commands.examples import WithExamples
 from gputop.commands.options import say_problems, source_options
 from gputop.exits import USAGE, Exit
-from gputop.reading import LIST_DEMOS, check_sources, list_demos, load_snapshot, read_snapshot
+from gputop.reading import LIST_DEMOS, check_sources, list_demos, read_snapshot, recording
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.terminal.nearest import instead
@@ -128,18 +128,20 @@ def root(
         return 0
     from gputop.session import open_app, take_terminal  # no other command needs it
 
-    snapshot = load_snapshot(sources) if sources else None
+    told = recording(sources) if sources else None
     if "-" in sources:
         take_terminal()
-    return open_app(snapshot, demo, interval)
+    return open_app(told, demo, interval)
 
 
 def _print_once(sources: tuple[str, ...], demo: str | None) -> None:
     from gputop.once import WIDTH, first_lines  # the app has it drawn by its screens
 
-    snapshot = read_snapshot(sources, demo)
+    told = recording(sources) if sources else None
+    snapshot = read_snapshot((), demo) if told is None else told.snapshot
     say_problems(snapshot)
-    print_lines(first_lines(snapshot, terminal_width() or WIDTH))
+    jobs = None if told is None else told.jobs
+    print_lines(first_lines(snapshot, terminal_width() or WIDTH, jobs))
 
 
 def _hand_on(context: click.Context, name: str) -> None:

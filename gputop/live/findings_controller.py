@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.checking.job_finding import job_finding
 from gputop.live.worst_jobs import wrong
+from gputop.topology.jobs.finding import finding_of
 
 if TYPE_CHECKING:
     from gputop.live.findings import FindingKey, Shown
@@ -35,7 +35,7 @@ class FindingsController:
 
     def of_jobs(self, answer: JobsReport | None) -> None:
         """Show a finding for each job that something is wrong with, as `check --jobs` does."""
-        self._jobs = tuple(map(job_finding, wrong(answer)))
+        self._jobs = tuple(map(finding_of, wrong(answer)))
 
     def silence(self, key: FindingKey) -> bool:
         """Silence a finding or undo that; returns whether it is silenced now."""

@@ -43,14 +43,20 @@ class JobsController:
         """The source of the node for which an answer was made up."""
         self._of: object = None
         """The processes that the answer of a demo is about."""
+        self._recorded = False
+        """Whether the answer is what was kept beside a recording, whose findings have it."""
         self._asked: tuple[frozenset[int], float] = (frozenset(), 0.0)
         """The processes on the GPUs when this machine was asked last, and when: monotonic."""
 
     def forget(self) -> None:
         """Forget everything: another node is shown."""
         self.answer = self._of = None
-        self._prepared = ()
+        self._prepared, self._recorded = (), False
         self._asked = frozenset(), 0.0
+
+    def show_recorded(self, answer: JobsReport | None) -> None:
+        """Show what was kept of the jobs of a recording."""
+        self.answer, self._recorded = answer, answer is not None
 
     def prepare(self, report: Report) -> None:
         """Behind the first findings, make up what a demo's jobs say, and ask those that run."""
@@ -95,7 +101,9 @@ class JobsController:
             self._of = None if message.snapshot.is_live else message.snapshot.readings.processes
 
     def look(self, snapshot: NodeSnapshot) -> None:
-        """Make up what a demo's jobs say of these processes; nothing for a recording."""
+        """Make up what a demo's jobs say of these processes; a recording keeps what it has."""
+        if self._recorded:
+            return
         if self._of is None or self._of != snapshot.readings.processes:
             self._of = snapshot.readings.processes
             self._keep(of_demo(snapshot))

@@ -28,7 +28,7 @@ def headline(
     worst = found[0]
     sign, ink, _ = worst.verdict.shown
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
-    mark = "" if snapshot.is_live else f" · {SIMULATED}"
+    mark = f" · {SIMULATED}" if snapshot.is_demo else ""
     text = f"{sign} {clean(worst.sentence, 1000)}"
     if width and width_of(((text + more + mark, ""),)) > width:
         text = f"{sign} {clean(worst.brief or worst.sentence, 1000)}"

@@ -15,7 +15,7 @@ from ..model.finding import Finding
 from ..model.machine import Fabric, Gpu
 from ..model.page import Fact, Fix
 from ..model.record import NOT_ASKED, Record
-from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Verdict
+from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Origin, Verdict
 from ..sources.collect import ONLY_PCI
 from .case import Case
 from .evidence import nameless, senseless
@@ -365,9 +365,9 @@ def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
     kept = failed + [finding for rule, finding in found if not _implied(rule, finding, found)]
     kept += case.snapshot.symptoms
     unexamined = tuple(rule.id for rule in rules if not rule.extra)
-    # A notice is no reason to call a node without GPUs healthy.
+    # A notice is no reason to call a node without GPUs healthy, nor is a job that hangs.
     told = weighed(kept)
-    harmful = any(finding.severity.counts for finding in told)
+    harmful = any(one.severity.counts and one.origin is not Origin.JOB for one in told)
     return _verdict(told if harmful else (*told, _nothing(case)), tuple(examined), unexamined, case)
 
 

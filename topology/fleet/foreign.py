@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from ..diagnosis.symptoms.explain import known_signs
+from ..diagnosis.symptoms.log import ID as OF_A_JOB
 from ..diagnosis.symptoms.log import examine
 from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
@@ -153,13 +154,16 @@ def _log(name: str, data: bytes) -> ForeignReport | Unusable | None:
         if item.severity.counts
     ]
     named = next(iter(hosts)) if len(hosts) == 1 else None
+    # What RAS answers is about a job, on as many nodes as that has, wherever it was asked.
+    of_a_job = not log.library_lines and all(one.id == OF_A_JOB for one in read.findings)
+    by_file = None if of_a_job and not read.measured else host_of(name)
     figures = () if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements))
     if len(figures) > MOST_RUNS:
         return unusable(name, FileFault.TOO_LARGE, f"it has more than {MOST_RUNS} measurements")
     return ForeignReport(
         path=name,
         tool=Tool.LOG if log.library_lines or not read.measured else Tool.MEASUREMENT,
-        host=named if named is not None and is_host(named) else host_of(name),
+        host=named if named is not None and is_host(named) else by_file,
         findings=tuple(sorted(items, key=lambda item: item.severity.order)[:20]),
         figures=figures,
     )

@@ -13,13 +13,59 @@ from ..model.snapshot import NodeSnapshot
 from .asking import JobsReport, answer, match
 from .conclude import of_dumps
 from .flight.files import FoundDumps
+from .flight.files import named as dumps_in
+from .flight.files import read as read_dumps
 from .grouping import Job, jobs
 from .inspector.records import FinishedOperation, InspectorRecords
+from .inspector.records import named as records_in
+from .inspector.records import read as read_records
 from .inspector.telling import state_of
 from .ras.client import RasReply
 from .ras.comparing import CommunicatorState
 from .ras.places import RasPlace
 from .saved import SavedAnswer, SavedRas, by_job, communicators_of, states_from_saved
+from .saved import named as saved_in
+
+
+class JobMaterial(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody kept of jobs in files and folders."""
+
+    dumps: FoundDumps = FoundDumps()
+    saved: SavedRas = SavedRas()
+    records: InspectorRecords = InspectorRecords()
+    others: tuple[str, ...] = ()
+    """Sources that hold something else, or something else too."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """File and why it, or a part of it, is not read."""
+
+    @property
+    def told(self) -> bool:
+        """Whether any of it was read."""
+        return bool(self.dumps.dumps or self.saved.answers or self.records.operations)
+
+    def report(self, snapshot: NodeSnapshot | None) -> JobsReport:
+        """What it says of jobs, beside a node or alone."""
+        return of_files(snapshot, self.dumps, self.saved, self.records)
+
+
+def material_in(sources: Sequence[str], *, texts: bool = True) -> JobMaterial:
+    """Read the dumps, saved answers and records in files and folders; links too, as they are named.
+
+    `texts`: whether answers of RAS are looked for in texts. Raises OSError for a folder that cannot
+    be listed.
+    """
+    paths, others, cut = dumps_in(sources)
+    dumps = read_dumps(paths, follow=True) if paths else FoundDumps()
+    saved, others = saved_in(others) if texts else (SavedRas(), others)
+    recorded, others = records_in(others)
+    records = read_records(recorded, follow=True)
+    return JobMaterial(
+        dumps=dumps,
+        saved=saved,
+        records=records,
+        others=others,
+        refused=(*cut, *dumps.refused, *saved.refused, *records.refused),
+    )
 
 
 def of_files(

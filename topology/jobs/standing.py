@@ -35,10 +35,13 @@ EQUAL_RATE = 5.0
 seldom, for a loss or a norm."""
 
 SEVERITIES = {
-    JobVerdict.HANGS: BROKEN, JobVerdict.FAULTY: BROKEN, JobVerdict.WAITS: SLOW,
-    JobVerdict.SLOW: SLOW,
-}  # fmt: skip
-"""Of a finding that says where a job stands, by its verdict; any other one is a notice."""
+    verdict: severity
+    for verdict in JobVerdict
+    for severity in (BROKEN, SLOW)
+    if verdict.sign == severity.sign
+}
+"""Of a finding that says where a job stands, by the sign of its verdict, so that a job has one sign
+wherever it is told of; any other one is a notice."""
 
 
 class KnownBy(Word):
@@ -219,6 +222,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """Between the two readings."""
     quiet_seconds: float | None = None
     """For how long RAS saw nothing launched in any of its communicators; None where not known."""
+
+    @property
+    def told_by_itself(self) -> bool:
+        """Whether more is known of it than what the node says: by RAS, dumps or records."""
+        more = {KnownBy.RAS, KnownBy.RECORDER, KnownBy.INSPECTOR}
+        return self.job is None or any(more & {*one.sources} for one in self.findings)
 
     @property
     def accused(self) -> tuple[RankState, ...]:

@@ -43,6 +43,16 @@ HELPS = (
 # Files that are recognised but that `--from` does not read, and what reads them.
 WITH_JSON = "which --from does not read; print the same with --json"
 
+FLIGHT = (
+    "a pickle or JSON as PyTorch's flight recorder dumps it, which says nothing of the node; "
+    "see `gputop log FILE` or `gputop jobs --from FILE`"
+)
+INSPECTOR = (
+    "records of NCCL's Inspector, which say nothing of the node; see `gputop jobs --from FILE`"
+)
+OF_JOBS = frozenset({FLIGHT, INSPECTOR})
+"""What says nothing of the node, and where its jobs stand."""
+
 UNREAD = (
     (
         re.compile(
@@ -74,9 +84,9 @@ UNREAD = (
             rb'\A\s{0,64}\{\s{0,64}"(?:comm_lib_version|entries|nccl_version|pg_config|pg_status|version)"'
             rb'(?=[\s\S]{0,65536}"(?:pg_config|pg_status|profiling_name|comm_lib_version)")'
         ),
-        "a pickle or JSON as PyTorch's flight recorder dumps it, which says nothing of the node; "
-        "see `gputop log FILE` or `gputop jobs --from FILE`",
+        FLIGHT,
     ),
+    (re.compile(rb'\{"header"[^\n]{0,4096}"inspector_output_format_version"'), INSPECTOR),
     (
         re.compile(
             rb'\A\s{0,64}\[\s{0,64}\{[\s\S]{0,65536}?"(?:nvml(?:System|Device)Get|amdsmi_get_)'
@@ -99,12 +109,14 @@ UNREAD = (
 class LoadError(GputopError, ValueError):
     """Nothing usable; a text of one line. `unreadable`: the path itself could not be opened.
 
-    `quoted`: what of the text stands word by word in the file.
+    `quoted`: what of the text stands word by word in the file; `of_jobs`: it tells of jobs.
     """
 
-    def __init__(self, text: str, *, unreadable: bool = False, quoted: str = "") -> None:
+    def __init__(
+        self, text: str, *, unreadable: bool = False, quoted: str = "", of_jobs: bool = False
+    ) -> None:
         super().__init__(text)
-        self.unreadable, self.quoted = unreadable, quoted
+        self.unreadable, self.quoted, self.of_jobs = unreadable, quoted, of_jobs
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
@@ -112,6 +124,8 @@ class LoadedSnapshot(msgspec.Struct, frozen=True):
 
     snapshot: NodeSnapshot
     skipped: tuple[tuple[str, str], ...] = ()
+    of_jobs: tuple[tuple[str, LoadError], ...] = ()
+    """Paths that tell of jobs and nothing of the node, with what is said of them then."""
 
 
 class _Found(msgspec.Struct):
@@ -125,6 +139,8 @@ class _Found(msgspec.Struct):
     """The snapshot itself, when the file is one."""
     is_check: bool = False
     """Whether a check had it."""
+    of_jobs: str = ""
+    """What is said of the outputs in it that tell of jobs alone; "" where there are none."""
 
 
 LogReader = Callable[[bytes, str, bool], "PartialNode | None"]
@@ -137,13 +153,16 @@ def load(
     stdin: bytes = b"",
     logs: LogReader | None = None,
     stdin_name: str = "stdin",
+    *,
+    jobs: bool = False,
 ) -> LoadedSnapshot:
     """Read every path; a folder gives all files in it that are recognised, "-" is `stdin`.
 
-    A file named by the caller must be usable; `logs` reads those that a job wrote. Raises LoadError
-    with one line otherwise.
+    A file named by the caller must be usable; `logs` reads those that a job wrote. With `jobs`,
+    files that say where jobs stand and nothing of the node are named in the answer, whose node is
+    empty where there is nothing else. Raises LoadError with one line otherwise.
     """
-    loaded = _load(paths, version, (Path(stdin_name), stdin), logs)
+    loaded = _load(paths, version, (Path(stdin_name), stdin), logs, jobs=jobs)
     count = len(loaded.snapshot.machine.gpus)
     if count > MOST_GPUS:
         raise LoadError(f"{', '.join(paths)}: {count} GPUs; the limit of one node is {MOST_GPUS}")
@@ -151,16 +170,27 @@ def load(
 
 
 def _load(
-    paths: Sequence[str], version: str, stdin: tuple[Path, bytes], logs: LogReader | None
+    paths: Sequence[str],
+    version: str,
+    stdin: tuple[Path, bytes],
+    logs: LogReader | None,
+    *,
+    jobs: bool,
 ) -> LoadedSnapshot:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
+    of_jobs: list[tuple[str, LoadError]] = []
     for text in paths:
         read, unread = (
-            _understood(*stdin, 0.0, logs) if text == STDIN else _read_path(Path(text), logs)
+            _understood(*stdin, 0.0, logs)
+            if text == STDIN
+            else _read_path(Path(text), logs, of_jobs if jobs else None)
         )
         found += read
         skipped += unread
+    if not found and of_jobs:
+        empty = merge((), taken_at=0.0, source=_names(of_jobs), gputop=version)
+        return LoadedSnapshot(empty, tuple(skipped), tuple(of_jobs))
     if not found:
         first = next((f": {name}: {why}" for name, why in skipped), "")
         raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads{first}")
@@ -171,7 +201,7 @@ def _load(
     if alone is not None:
         # Its ages and the version that made it stay as they were.
         own = msgspec.structs.replace(alone, source=(found[0].name,))
-        return LoadedSnapshot(snapshot=own, skipped=tuple(skipped))
+        return LoadedSnapshot(own, tuple(skipped), tuple(of_jobs))
     return LoadedSnapshot(
         snapshot=merge(
             [entry.part for entry in found],
@@ -180,11 +210,21 @@ def _load(
             gputop=version,
         ),
         skipped=tuple(skipped),
+        of_jobs=tuple(of_jobs),
     )
 
 
-def _read_path(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[tuple[str, str]]]:
-    """What one argument says; of a folder, files that say nothing are skipped."""
+def _names(of_jobs: Sequence[tuple[str, LoadError]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(Path(path).name for path, _ in of_jobs))
+
+
+def _read_path(
+    path: Path, logs: LogReader | None, of_jobs: list[tuple[str, LoadError]] | None
+) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """What one argument says; of a folder, files that say nothing are skipped.
+
+    `of_jobs` gets the files that tell of jobs; None where these are as any other.
+    """
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     budget = Budget("node")
@@ -198,7 +238,13 @@ def _read_path(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[t
                 raise LoadError(IN_FOLDER)  # every file of such a folder is another node
             found += read
             skipped += unread
+            if of_jobs is not None and (said := next((e.of_jobs for e in read if e.of_jobs), "")):
+                of_jobs.append((str(file), LoadError(said, of_jobs=True)))
+                skipped[:] = [(name, why) for name, why in skipped if why != said]
         except LoadError as error:
+            if error.of_jobs and of_jobs is not None:
+                of_jobs.append((str(file), error))
+                continue
             if named:
                 raise
             why = str(error).removeprefix(f"{file}: ").replace(error.quoted, "")
@@ -258,7 +304,9 @@ def _read(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[tuple[
     try:
         status = path.stat()
         if status.st_size > LIMIT_BYTES:
-            raise LoadError(f"{path}: {status.st_size} bytes; the limit is {LIMIT_BYTES}")
+            why = f"{path}: {status.st_size} bytes; the limit is {LIMIT_BYTES}"
+            of_jobs = _unread(read_plain(path, HEAD_BYTES)) in OF_JOBS
+            raise LoadError(why, of_jobs=of_jobs)
         data = read_plain(path, LIMIT_BYTES)
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
@@ -299,12 +347,16 @@ def _understood(
         return text
     if packed := packed_by(data, path.name, "--from -"):
         raise LoadError(f"{path}: {packed}")
-    for sign, what in UNREAD:
-        if sign.search(head):
-            raise LoadError(f"{path}: {what}")
+    if what := _unread(head):
+        raise LoadError(f"{path}: {what}", of_jobs=what in OF_JOBS)
     said = _quoted(data)
     why = f"{path}: not a format that gputop knows{said}"
     raise LoadError(f"{why}; {HELPS}" if said else why, quoted=said)
+
+
+def _unread(head: bytes) -> str:
+    """What a file is that is recognised and not read here; "" for any other."""
+    return next((what for sign, what in UNREAD if sign.search(head)), "")
 
 
 def _says(part: PartialNode) -> bool:
@@ -334,10 +386,12 @@ def _in_text(
     said = _in_log(path, data, taken_at, logs, alone=silent)
     if text is None:
         return None if said is None else ([said], [])
+    elsewhere = next((each.form.elsewhere for each in text.sections if each.form.elsewhere), "")
     if not (text.parts or said):
-        raise LoadError(f"{path}: {text.sections[0].form.elsewhere}")
+        raise LoadError(f"{path}: {text.sections[0].form.elsewhere}", of_jobs=bool(elsewhere))
     found = [_Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts]
     found += [] if said is None else [said]
+    found[0].of_jobs = elsewhere
     unread = [
         (f"{path.name}, {lines}", why)
         for lines, why in text.passed_over

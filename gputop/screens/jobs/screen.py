@@ -288,7 +288,7 @@ class JobsScreen(ListedView):
         found = standing_of(self._answer, [user.pid for user in row.job.processes])
         if found is None:
             return ()
-        mark = "" if report.snapshot.is_live else f", {SIMULATED}"
+        mark = f", {SIMULATED}" if report.snapshot.is_demo else ""
         if row.user is not None:
             return standing_lines(found, row.user.pid, width, mark)
         even = not any(one.behind for one in said_of(self._answer).values() if one.job is found)

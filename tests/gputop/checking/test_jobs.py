@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gputop.checking.job_finding import job_finding
+from gputop.topology.jobs.finding import finding_of
 from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.model.finding import JOB
 from gputop.topology.model.page import Fix
@@ -18,7 +18,7 @@ from tests.support.command import gputop_here
     ("verdict", "severity"),
     [
         (JobVerdict.HANGS, BROKEN),
-        (JobVerdict.FAULTY, BROKEN),
+        (JobVerdict.FAULTY, SLOW),
         (JobVerdict.WAITS, SLOW),
         (JobVerdict.SLOW, SLOW),
         (JobVerdict.UNKNOWN, NOTICE),
@@ -31,7 +31,7 @@ def test_a_job_counts_as_its_verdict_does(verdict: JobVerdict, severity: Severit
     job = JobState(
         name="a", program="a", sentence="a: said", verdict=verdict, ranks=(rank,), steps=steps
     )
-    found = job_finding(job)
+    found = finding_of(job)
     assert (found.severity, found.title) == (severity, "a: said")
     text = "Run this next for a, about rank 3 (pid 41, GPU3)."
     assert found.fix == (Fix(text=text, command="py-spy dump --pid 41"),)

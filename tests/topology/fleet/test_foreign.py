@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.live.worst_jobs import WRONG
 from gputop.topology.fleet.foreign import (
     ForeignReport,
     Tool,
@@ -15,7 +16,11 @@ from gputop.topology.fleet.foreign import (
     read_verdict,
 )
 from gputop.topology.fleet.merging.growing import read_fleet
+from gputop.topology.fleet.record import FileFault
+from gputop.topology.jobs.standing import SEVERITIES
+from gputop.topology.model.severity import NOTICE, JobVerdict
 from gputop.topology.model.snapshot import Measurement
+from tests.support.places import RECORDINGS
 
 DCGM_4 = {
     "DCGM Diagnostic": {
@@ -169,3 +174,20 @@ def test_of_a_run_the_middle_and_the_worst_at_its_largest_size_are_compared() ->
         ("p2p latency", "us", 5.0, 9.0),
         ("p2p write bandwidth at 1.0 MiB", "GB/s", 47.0, 40.0),
     ]
+
+
+@pytest.mark.parametrize("saved", ["behind.json", "killed.txt", "stopped.json.txt"])
+def test_an_answer_of_ras_names_no_node(saved: str) -> None:
+    """It is of a job, on the nodes that it names itself, however somebody calls its file."""
+    told = read_text("ras-node07.txt", (RECORDINGS / "ras" / saved).read_bytes())
+    assert isinstance(told, ForeignReport) or told.kind is FileFault.FOREIGN
+    assert told.host is None or not isinstance(told, ForeignReport)
+
+
+@pytest.mark.parametrize("verdict", JobVerdict)
+def test_a_job_has_one_sign_everywhere(verdict: JobVerdict) -> None:
+    severity = SEVERITIES.get(verdict, NOTICE)
+    assert (severity.sign, severity.exit_code) == (
+        (verdict.sign, verdict.exit_code) if severity.counts else ("•", 0)
+    )
+    assert severity.counts == (verdict in WRONG)

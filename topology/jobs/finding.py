@@ -1,19 +1,24 @@
-"""What a job says of itself, as a finding of its node."""
+"""What a job says of itself, as the one finding by which check, Findings and fleet tell it."""
 
 from __future__ import annotations
 
 import re
 
-from gputop.topology.jobs.standing import SEVERITIES, JobState
-from gputop.topology.model.finding import JOB, Finding
-from gputop.topology.model.page import Fact, Fix
-from gputop.topology.model.severity import NOTICE, Origin
+from ..model.finding import JOB, Finding
+from ..model.page import Fact, Fix
+from ..model.severity import NOTICE, Origin
+from .standing import SEVERITIES, JobState
 
 MOST_FACTS = 8
+ASK = "gputop jobs"
+ASK_FILES = "gputop jobs, with the same --from"
 
 
-def job_finding(job: JobState) -> Finding:
-    """What `gputop jobs` says of a job, as a finding about the GPUs of the ranks that it names."""
+def finding_of(job: JobState, look: str = ASK) -> Finding:
+    """What `gputop jobs` says of a job, as a finding about the GPUs of the ranks that it names.
+
+    `look`: what tells more.
+    """
     troubled = [address for rank in job.accused for address in rank.gpus]
     return Finding.of(
         id=JOB,
@@ -26,7 +31,7 @@ def job_finding(job: JobState) -> Finding:
             for finding in job.findings[:MOST_FACTS]
         ),
         fix=_next(job),
-        look=("gputop jobs",),
+        look=(look,),
     )
 
 
