@@ -294,8 +294,12 @@ CHECKS = (
 )
 NO_LOGIC = (
     ("vLLM 42083", "a person writes GPU=NIC pairs; `node.nic_of(gpu).nic` gives them"),
-    ("DeepEP 596", "not among what could be read of that project"),
-    ("torchcomms 3704", "not among what could be read of that project"),
+    (
+        "DeepEP 596",
+        "each rank tries to map the memory of the others, which takes a job on several nodes; that "
+        "it counts the NVLink domain and not the node is what its authors want",
+    ),
+    ("torchcomms 3704", "the check is that of 3612: it switches on again what that fault had off"),
 )
 RECORDED = (
     "hgx-h200-4gpu-live/snapshot.json",
