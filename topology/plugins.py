@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .model.characters import printable
 from .model.errors import GputopError
@@ -111,9 +111,8 @@ class Plugins:
 
     def refuse(self, plugin: Plugin, why: object) -> str:
         """Keep and say why a plugin is left out, once for each plugin; gives it as text."""
-        text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else str(why)
-        if isinstance(why, PluginRefused):
-            text = str(why)
+        foreign_error = isinstance(why, BaseException) and not isinstance(why, PluginRefused)
+        text = _said_by(why) if foreign_error else str(why)
         text = printable(" ".join(text.split()))[:LONGEST]
         with self._lock:
             known = self._troubles.setdefault(plugin, text)
@@ -161,8 +160,10 @@ class Plugins:
         (answer,) = _all_within([question], seconds)
         if answer is None:
             raise PluginRefused(f"no answer within {seconds:g} s")
-        if isinstance(answer[1], BaseException):
+        if isinstance(answer[1], Exception):
             raise answer[1]
+        if answer[1] is not None:
+            raise PluginRefused(_said_by(answer[1]))  # of its thread, and no word to end ours
         made: T = answer[0]
         return made
 
@@ -193,7 +194,7 @@ class Plugins:
 
 _foreign = threading.local()
 """Whether this thread runs code of a plugin."""
-_LEAVING = ("_exit", "execv", "execve", "abort")
+_LEAVING = ("_exit", "execv", "execve", "abort", "kill")
 """Functions of `os` that end the process, the others of exec* by way of these."""
 Answered = tuple[Any, "BaseException | None"]
 
@@ -206,11 +207,12 @@ def _stay() -> None:
     """
     here = os.getpid()
 
-    def held(name: str, leave: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
-        def stays(*given: Any) -> NoReturn:
-            if getattr(_foreign, "runs", False) and os.getpid() == here:
+    def held(name: str, leave: Callable[..., Any]) -> Callable[..., Any]:
+        def stays(*given: Any) -> Any:
+            other = name == "kill" and (given[:1] != (here,) or not given[1:] or not given[1])
+            if getattr(_foreign, "runs", False) and os.getpid() == here and not other:
                 raise PluginRefused(f"it called os.{name}, which would have ended gputop")
-            leave(*given)
+            return leave(*given)
 
         return stays
 
@@ -226,8 +228,14 @@ def foreign() -> Iterator[None]:
     _foreign.runs = True
     try:
         yield
+    except SystemExit as end:
+        raise PluginRefused(_said_by(end)) from end
     finally:
         _foreign.runs = before
+
+
+def _said_by(error: object) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _all_within(questions: list[Callable[[], Any]], seconds: float) -> list[Answered | None]:

@@ -12,7 +12,8 @@ from gputop.answers import QUESTIONS
 from gputop.screens import NAMES
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
-from gputop.topology.plugins import PLUGINS, Plugin, PluginGroup, PluginRefused
+from gputop.topology.plugins import PLUGINS, Plugin, PluginGroup, PluginRefused, foreign
+from gputop.topology.report import Report
 
 
 class PluginView(NamedTuple):
@@ -42,8 +43,13 @@ def _guarded(plugin: Plugin, kind: type[View]) -> type[View]:
 
     def body(self: View) -> Iterable[Widget]:
         try:
-            return tuple(kind.body(self))
+            with foreign():
+                return tuple(kind.body(self))
         except Exception as error:  # noqa: BLE001 - a border: a plugin is foreign code
             return (Static(PLUGINS.refuse(plugin, error), markup=False),)
 
-    return type(kind.__name__, (kind,), {"body": body, "KEYS": kind.KEYS})
+    def draw(self: View, report: Report) -> None:
+        with foreign():
+            kind.draw(self, report)
+
+    return type(kind.__name__, (kind,), {"body": body, "draw": draw, "KEYS": kind.KEYS})
