@@ -33,7 +33,8 @@ from . import checks_node as checks_node  # offers its checks
 from .checks import CHECKS, once
 from .checks_ranks import by_ranks
 from .quoting import KERNEL
-from .survived import of_ras, survived
+from .survived import OF_RAS, WATCHES, of_ras, survived
+from .unproven import as_proven, printed, told
 
 MAX_PROOFS = 6
 PASSED = "warnings-survived"
@@ -49,8 +50,6 @@ ECHOES = (
 """Rows that say that something failed, but not what."""
 WENT_ON = "The run went on behind this line, so it is not why a run failed."
 NO_FIX = "none is needed for this run"
-OF_RAS = "NCCL's RAS thread complains; it moves no data, and a run goes on without it"
-WATCHES = "The thread answers `ncclras` and listens to the other ranks. A job does not need it."
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
 TABLES = (
     "outside.toml", "kernel.toml", "system.toml", "launch.toml", "cuda.toml", "table.toml",
@@ -125,6 +124,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     after: tuple[str, ...] = ()
     """Rows of which this one is an echo: it is dropped when one of them is found. "broken": all
     rows of that severity that have no `after` themselves."""
+    needs_head: bool = False
+    """It follows from what the first lines of a log do not say, so these must be there."""
 
 
 @cache
@@ -283,6 +284,7 @@ def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
         for note in log.notes
         if note.level is not INFO
         and note.line not in shown
+        and not told(note)
         and not any(_says(symptom, note) for symptom in rows)
     )
 
@@ -313,7 +315,7 @@ class _Shown(NamedTuple):
 
 
 def _shown(symptom: Symptom, log: LogReport) -> _Shown:
-    notes = [note for note in log.notes if _says(symptom, note)] if symptom.any else []
+    notes = printed(note for note in log.notes if _says(symptom, note)) if symptom.any else []
     proof = [Proof(note.line, note.words) for note in notes]
     count = sum(note.count for note in notes)
     if symptom.check is None:
@@ -352,8 +354,9 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
         sources=symptom.sources,
         sureness=symptom.sureness,
     )
-    candidates = ranked(symptom.candidate, around(log)) if symptom.candidate else ()
-    return _open(found, candidates) if candidates else found
+    if candidates := ranked(symptom.candidate, around(log)) if symptom.candidate else ():
+        found = _open(found, candidates)
+    return as_proven(found, log, shown.notes, needs_head=symptom.needs_head)
 
 
 def _open(found: Finding, candidates: tuple[Candidate, ...]) -> Finding:
@@ -475,11 +478,12 @@ def not_joined(log: LogReport) -> str:
     name = "" if group is None else group[1]
     whose = " of the default group" if name == "default_pg" else f" of group {name}" * bool(name)
     ranks = ranks_text([int(word) for word in missing[1].split(",") if word.strip()], MOST_RANKS)
+    ranks = ranks[:1].upper() + ranks[1:]
     what = f"{spoken(called[1])}{number}{whose}"
     state = _STATE.search(text)
     if state is not None and state[1] == "completed":
-        return f"{_capital(ranks)} left no record of {what}, which has ended on another rank"
-    return f"{_capital(ranks)} did not enter {what}, by PyTorch's own analysis of dumps"
+        return f"{ranks} left no record of {what}, which has ended on another rank"
+    return f"{ranks} did not enter {what}, by PyTorch's own analysis of dumps"
 
 
 @titled
@@ -493,7 +497,3 @@ def called_differently(log: LogReport) -> str:
         return ""
     parts = [f"{kind} on {ranks_text(sorted(set(r)), MOST_RANKS)}" for kind, r in found.items()]
     return f"Ranks differ in collective {number[1]}: {'; '.join(parts)}, beside the first rank"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -7,6 +7,8 @@ from ...logs.report.milestones import PROGRESS, next_end, within
 from ...logs.report.outcome import time_over
 from ...logs.report.report import LogNote, LogReport
 
+OF_RAS = "NCCL's RAS thread complains; it moves no data, and a run goes on without it"
+WATCHES = "The thread answers `ncclras` and listens to the other ranks. A job does not need it."
 FAR = 1 << 62
 """Beyond every line."""
 

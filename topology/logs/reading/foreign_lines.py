@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from ...model.no_output import is_no_output, is_told
 from .graph_lines import UNNAMED
 from .pasted_settings import Setting, settings_in
 from .torch_progress import MARKS
@@ -31,6 +32,8 @@ _VIA = re.compile(
     rb"via (?:P2P|SHM|NET|COLLNET)/\S"
 )
 """A connection without the head of its line, and often without its channel."""
+_WORDS_BEFORE = re.compile(rb"[`\"'(#]|//|[A-Za-z]{2,} [a-z]{2,} |^[\s>]*[-*+|]")
+"""What may stand before a mark that nobody printed; no library's head holds it."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
 
 
@@ -72,10 +75,18 @@ def said(line: bytes) -> Said:
     )
 
 
+def quoted(raw: bytes, at: int) -> bool:
+    """Whether the mark at a place of a line stands in a sentence or in source that holds it."""
+    if _WORDS_BEFORE.search(raw, 0, at) is None:
+        return False
+    line = raw.decode("latin-1")
+    return is_told(line) or is_no_output(line)
+
+
 def marked(raw: bytes) -> bytes | None:
     """The line with the library's name where its mark is expected, None where it is not its own."""
     found = _BARE.search(raw) if raw.find(b"NCCL ") >= 0 else None
-    if found is not None:
+    if found is not None and not quoted(raw, found.start(1)):
         return raw[: found.start(1)] + b" " + raw[found.start(1) :]
     if raw.find(b" via ") >= 0 and (connection := _VIA.match(raw)) is not None:
         text = raw.lstrip(b" \t\r>")

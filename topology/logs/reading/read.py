@@ -14,7 +14,7 @@ from ...recorded.pasted import PastedText, read_pasted, text_formats
 from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
-from .foreign_lines import marked
+from .foreign_lines import marked, quoted
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LONGEST_LINE, LineReader, Readable
@@ -298,7 +298,7 @@ class _Reading:
             busy = self._before.busy(chunk.lines[: number - self._number - 1], number)
             self._log.busy = numbered(busy)
         at = line.find(MARK)
-        if at < 0:
+        if at < 0 or quoted(line, at):
             return self._elsewhere(line, number)
         if line.find(MARK, at + 6) >= 0:
             return self._odd(line, number)

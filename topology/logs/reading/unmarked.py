@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
-from ...model.no_output import is_no_output
+from ...model.no_output import is_no_output, is_told
 from ...model.severity import Word
 from ...recorded.kept import KeptText
 from ...recorded.said_versions import MARKS as VERSION_MARKS
@@ -299,8 +299,9 @@ class Unmarked:
     def _understand(self, raw: bytes) -> tuple[Said, bytes | None, bool]:
         """What a line says, the part that a sign matches, and whether it may name versions."""
         line = said(raw)
-        if line.last_words and is_no_output(line.text.decode("latin-1")):
-            line = line._replace(last_words=False)
+        if (line.last_words or line.progress or line.version) and _only_said(line.text):
+            words = line.last_words and not is_no_output(line.text.decode("latin-1"))
+            line = line._replace(last_words=words, progress=False, version=None)
         signs = self.telling.get(raw)
         known = signs is not None
         if signs is None:
@@ -323,7 +324,8 @@ def left_over(context: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     found = (
         (number, text)
         for number, text in context
-        if _looks_wrong(text) or (_BARELY.search(text) and not _HARMLESS.search(text))
+        if _looks_wrong(text)
+        or (_BARELY.search(text) and not _HARMLESS.search(text) and not _only_said(text))
     )
     return list(islice(found, MOST_SUSPECTS))
 
@@ -337,7 +339,13 @@ def _complains(text: bytes) -> bool:
     said = _SUSPECT.search(text) is not None and not _HARMLESS.search(text)
     said = said or _MISSING.search(text) is not None
     dull = _FRAME.search(text) or _REMARK.search(text) or _DATA.match(text)
-    return said and not dull and not is_no_output(text.decode("latin-1"))
+    return said and not dull and not _only_said(text)
+
+
+def _only_said(text: bytes) -> bool:
+    """Whether source holds it or a sentence names it."""
+    line = text.decode("latin-1")
+    return is_no_output(line) or is_told(line)
 
 
 def _holds(line: bytes, marks: Iterable[bytes]) -> bool:

@@ -26,7 +26,7 @@ from ...hardware.faults.catalogue import (
     signs,
 )
 from ...model.kernel_event import KernelEvent, KernelSource
-from ...model.no_output import is_no_output
+from ...model.no_output import is_no_output, is_told
 from ...model.part import PartialNode, Raw
 from ...model.source import Source, SourceAbsent
 from ...model.surroundings import Software
@@ -105,7 +105,7 @@ def said_in(line: str) -> Said | None:
 
 @lru_cache(1024)  # a driver that fails says one thing again and again
 def _said_in(line: str) -> Said | None:
-    if not any(sign in line for sign in signs()) or is_no_output(line):
+    if not any(sign in line for sign in signs()) or is_no_output(line) or is_told(line):
         return None
     if (found := _XID.search(line)) is not None:
         return _of_xid(found)

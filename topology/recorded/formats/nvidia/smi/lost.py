@@ -6,6 +6,7 @@ import re
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
+from .....model.no_output import is_no_output, is_told
 from .....model.part import PartialNode
 from .....model.readings import GpuReading
 from .....model.record import Gap, gaps_of
@@ -24,6 +25,8 @@ def _parse(lines: list[str]) -> PartialNode:
     said: dict[str, str] = {}
     for line in lines:
         found = _LINE.match(line)
+        if is_no_output(line) or is_told(line):
+            continue
         if found and (own := pci_address(found[1])):
             said.setdefault(own, found[2].strip())
     if not said or len(said) > MAX_GPUS:

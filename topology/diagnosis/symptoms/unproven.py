@@ -1,0 +1,70 @@
+"""What a text does not prove: what only a sentence tells of, and what cut lines may say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ...logs.report.report import WARN, LogNote, LogReport
+from ...model.finding import Finding
+from ...model.no_output import is_told
+from ...model.page import Fix
+from ...model.severity import NOTICE, Sureness
+
+TOLD = "a sentence tells of it; no program printed it in this text"
+OPEN = "Whether it happened here, and when, the text does not say."
+
+HEADLESS = "The text begins behind the lines in which the library says what it starts with"
+LOST = "a variable or a missing device may be named there, which would be the reason"
+FROM_START = "the log from its start, with NCCL_DEBUG=INFO"
+
+
+def told(note: LogNote) -> bool:
+    """Whether somebody tells of what a line says; what has the library's head was printed."""
+    return note.level is not WARN and is_told(note.text)
+
+
+def printed(notes: Iterable[LogNote]) -> list[LogNote]:
+    """Those that a program printed; all, where none did."""
+    every = list(notes)
+    return [note for note in every if not told(note)] or every
+
+
+def as_proven(
+    found: Finding, log: LogReport, notes: Sequence[LogNote], *, needs_head: bool
+) -> Finding:
+    """The finding with what its lines prove; `notes`: these, where only complaints show it.
+
+    `needs_head`: it follows from what the first lines of a log do not say.
+    """
+    if needs_head and not _head_seen(log):
+        return _without_head(found)
+    return _as_told(found) if notes and all(map(told, notes)) else found
+
+
+def _as_told(found: Finding) -> Finding:
+    """The finding as what the words mean, without the claim that it happened."""
+    return msgspec.structs.replace(
+        found,
+        severity=NOTICE,
+        title=f"{found.title}: {TOLD}",
+        cause=f"{found.cause} {OPEN}".strip(),
+    )
+
+
+def _head_seen(log: LogReport) -> bool:
+    """Whether the text holds lines with which the library begins: its version, its addresses."""
+    return log.versions.line is not None or bool(log.bootstrap)
+
+
+def _without_head(found: Finding) -> Finding:
+    """The finding where the lines are cut that would name its reason: what was seen, no cure."""
+    return msgspec.structs.replace(
+        found,
+        severity=NOTICE,
+        cause=f"{HEADLESS}: {LOST}. Else: {found.cause}",
+        look=(FROM_START, *found.look),
+        fix=(Fix(text=f"fetch {FROM_START}"), *found.fix),
+        sureness=Sureness.POSSIBLE,
+    )
