@@ -311,7 +311,12 @@ def _models(pair: Pair) -> str:
     return ", ".join(sorted({pair.one.name or "", pair.other.name or ""}))
 
 
-FORCED = re.compile(r"ForceP2P|RMForceStaticBar1|PeerMappingOverride", re.IGNORECASE)
+FORCED = re.compile(r"ForceP2P|PcieP2PType", re.IGNORECASE)
+"""Keys that ask for P2P which the driver does not grant."""
+BESIDE = re.compile(r"RMForceStaticBar1|PeerMappingOverride", re.IGNORECASE)
+"""Keys that changed modules need too, and that NVIDIA documents for other ends: P2PDMA of NVMe
+drives on every x86 host, and mappings of a NIC for NVSHMEM and GPUDirect Async. They prove
+nothing by themselves."""
 
 
 def _why_refused(case: Case, pairs: Sequence[Pair], word: str, *, near: bool) -> tuple[str, str]:
@@ -338,8 +343,8 @@ def _works_unasked(case: Case) -> Iterator[tuple[tuple[str, str], Proof]]:
             yield pair.ends, proof
 
 
-def _forcing_keys(case: Case) -> list[Proof]:
-    keys = filter(FORCED.search, case.host.nvidia_registry)
+def _keys(case: Case, wanted: re.Pattern[str]) -> list[Proof]:
+    keys = filter(wanted.search, case.host.nvidia_registry)
     return [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
 
 
@@ -349,7 +354,7 @@ def _check_forced(case: Case) -> Found:
     unread = case.machine.host is None or case.host.why("nvidia_registry") is not None
     if unread and not asked and not fast:
         return None
-    keys = _forcing_keys(case)
+    keys = _keys(case, FORCED)
     granted = [pair for pair in asked if pair.granted and _without_p2p(pair)]
     grants = [grant_of(case, pair) for pair in granted[:SHOWN]]
     proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
@@ -358,6 +363,8 @@ def _check_forced(case: Case) -> Found:
     )
     if proven:
         seen = "The bytes were measured and arrived."
+    if keys or granted or fast:
+        keys += _keys(case, BESIDE)
     who = sorted({*devices_of(granted), *(end for ends in fast for end in ends)})
     title = "P2P is forced by a setting or a changed NVIDIA module"
     if fast and not keys:
@@ -433,7 +440,12 @@ P2P_FORCED = Rule(
     evidence="keys of the NVIDIA module; P2P status and measured copies of boards that have none",
     vendor=NVIDIA.id,
     disproof="no such key in /proc/driver/nvidia/params, and a module as NVIDIA ships it",
-    sources=("noonghunna/club-3090#873", "tinygrad/open-gpu-kernel-modules#29"),
+    sources=(
+        "noonghunna/club-3090#873",
+        "tinygrad/open-gpu-kernel-modules#29",
+        "docs.nvidia.com/gpudirect-storage: troubleshooting-guide, NVMe P2PDMA Troubleshooting",
+        "gpudirect/libgdsync README",
+    ),
     check=_check_forced,
 )
 RULES = (NVLINK, REFUSED, BY_PRODUCT, BY_NAME, P2P_FORCED)

@@ -118,6 +118,17 @@ def test_a_refusal_by_the_product_names_what_was_measured_instead() -> None:
     assert "21.5 GB/s" in the(found, "p2p-refused-by-product").impact
 
 
+DOCUMENTED = ("RMForceStaticBar1=0x1", "RmForceDisableIomapWC=1", "PeerMappingOverride=1")
+
+
+@pytest.mark.parametrize("key", DOCUMENTED)
+def test_a_key_that_nvidia_documents_for_another_end_forces_nothing(key: str) -> None:
+    alone = changed(CARDS, **{"machine.host.nvidia_registry": [key]})
+    assert "p2p-forced" not in {finding.id for finding in diagnosed(alone).findings}
+    both = changed(CARDS, **{"machine.host.nvidia_registry": [key, "ForceP2P=17"]})
+    assert the(diagnosed(both), "p2p-forced").severity == NOTICE
+
+
 def test_a_registry_key_is_a_notice_until_the_bytes_were_seen() -> None:
     snapshot = changed(CARDS, **{"machine.host.nvidia_registry": ["ForceP2P=17"]})
     assert the(diagnosed(snapshot), "p2p-forced").severity == NOTICE
