@@ -22,6 +22,7 @@ from .inspector.records import read as read_records
 from .inspector.telling import state_of
 from .ras.client import RasReply
 from .ras.comparing import CommunicatorState
+from .ras.homes import told_apart
 from .ras.places import RasPlace
 from .saved import SavedAnswer, SavedRas, by_job, communicators_of, states_from_saved
 from .saved import named as saved_in
@@ -79,8 +80,10 @@ def of_files(
     told, ours = saved or SavedRas(), list[list[SavedAnswer]]()
     if here:
         ours = [group for group in by_job(told) if _fits(group, here)]
+    fitting = [one for group in ours for one in group]
+    ours = [[_at_home(one) for one in group] for group in ours]
     alone = msgspec.structs.replace(
-        told, answers=tuple(one for one in told.answers if not any(one in each for each in ours))
+        told, answers=tuple(one for one in told.answers if one not in fitting)
     )
     own, rest = _parted(records or InspectorRecords(), here)
     others = (of_dumps(dumps), state_of(rest))
@@ -93,6 +96,11 @@ def of_files(
     )
     found = answer(snapshot, {}, ras, replies=replies, recorded=True, records=own)
     return JobsReport(jobs=(*states, *found.jobs), dumps=dumps)
+
+
+def _at_home(one: SavedAnswer) -> SavedAnswer:
+    """The same answer; the processes that it names are those that the node lists."""
+    return msgspec.structs.replace(one, answer=told_apart(one.answer))
 
 
 def _fits(group: Sequence[SavedAnswer], here: Sequence[Job]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from .ras import answer, text
 from .ras.answer import MissingRank, RasAnswer, RasError, RasRank
 from .ras.client import RasReply
 from .ras.comparing import CommunicatorState, communicator_states
+from .ras.homes import told_apart
 from .ras.memory import quiet, remember
 from .ras.places import RasPlace
 from .standing import JobEvidence, JobState
@@ -84,7 +86,7 @@ def in_sections(name: str, sections: Iterable[PastedSection]) -> SavedRas:
         for first, lines in _split(section):
             where = f"{name}, {PastedSection(TOOL, first, lines).where}"
             try:
-                for told in _read("\n".join(lines)):
+                for told in (told_apart(one, saved=True) for one in _read("\n".join(lines))):
                     left -= len(told.communicators)
                     if len(found) == MOST_ANSWERS or left < 0:
                         why = MANY if left < 0 else MORE
@@ -290,6 +292,9 @@ def _with_doubts(state: JobState, evidence: JobEvidence, *, several: bool) -> Jo
     hosts = dict.fromkeys(lost.host for lost in _named(evidence) if lost.host is not None)
     names = [host for host in hosts if may_stand(host, "name")]
     where = f"on {names[0]}" if len(hosts) == len(names) == 1 else "on its node"
+    pids = Counter(rank.pid for rank in state.ranks)
+    if any(pids[rank.pid] > 1 for rank in state.ranks if rank.trouble is not None):
+        where += ", in the container of that rank: others have this PID too"
     return msgspec.structs.replace(
         state,
         sentence=nothing if empty else state.sentence,

@@ -103,6 +103,8 @@ class RankState(msgspec.Struct, frozen=True, kw_only=True):
     """On this machine."""
     elsewhere: Process | None = None
     """Its process as RAS names it, where that is none of this machine that is known."""
+    apart: str = ""
+    """What tells its process from others of its PID, where it is none of this machine."""
     gpus: tuple[str, ...] = ()
     """PCI addresses."""
     label: str = ""
@@ -122,7 +124,7 @@ class RankState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def process_key(self) -> Process | None:
         """Its process, apart from all others."""
-        return self.elsewhere if self.pid is None else (None, self.pid)
+        return self.elsewhere if self.pid is None else (self.apart or None, self.pid)
 
     @property
     def kind(self) -> TroubleKind | None:

@@ -353,12 +353,22 @@ def _other_ranks(
         yield RankState(
             rank=rank,
             pid=named.local_pid,
-            elsewhere=named.process_key if named.outside else None,
+            elsewhere=(named.host, named.pid or 0) if named.outside and named.pid else None,
+            apart=named.apart,
             gpus=() if gpu is None or named.outside else (gpu.address,),
             label=_label(rank, named.pid, _gpu_text(named, evidence)),
             trouble=trouble,
-            last=None if named.process_key is None else lasts.get(named.process_key),
+            last=_last_in(largest, named) or lasts.get(named.process_key or (None, -1)),
         )
+
+
+def _last_in(
+    state: CommunicatorState | None, named: MissingRank | RasRank
+) -> LastCollective | None:
+    """What a rank launched last in a communicator; None where it is not counted."""
+    if state is None or not isinstance(named, RasRank):
+        return None
+    return _launched(named, state)
 
 
 def _gpu_text(named: MissingRank | RasRank, evidence: JobEvidence) -> str:
@@ -373,19 +383,25 @@ def _unseen(
     own: Sequence[RankState], largest: CommunicatorState | None, evidence: JobEvidence
 ) -> Iterator[MissingRank | RasRank]:
     """All that RAS names besides the ranks here, once each."""
-    seen: set[object] = {rank.process_key for rank in own}
+    ours = {rank.process_key for rank in own}
+    seen: set[object] = set(ours)
+    places = set[tuple[str | None, int | None]]()
     here = {rank.rank for rank in own}
     listed: list[MissingRank | RasRank] = []
     if largest is not None:
         listed += [*largest.communicator.missing, *largest.communicator.ranks]
     for named in (*listed, *evidence.silent):
-        # Ranks in containers of their own on one machine may have one PID.
-        alone = named.local_pid is not None or named.rank < 0
-        key = named.process_key if alone else (named.process_key, named.rank)
-        if key in seen and named.process_key is not None:
+        # One process may have several ranks, and ranks in containers on one machine may have one
+        # PID: each number of the communicator is a rank.
+        process = named.process_key
+        key = process if named.rank < 0 else (process, named.rank)
+        if process is not None and (key in seen or process in ours):
+            continue
+        if named.rank < 0 and named.nvml_device is None and (named.host, named.pid) in places:
             continue
         known = largest is not None and _has_job_number(named, largest, evidence)
         if known and named.rank in here:
             continue
         seen |= {named.process_key, key}
+        places.add((named.host, named.pid))
         yield named

@@ -54,6 +54,9 @@ class NamedRank(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that is no process of this machine, or none that is known (homes.py)."""
     cuda_device: int | None = None
     nvml_device: int | None = None
+    apart: str = ""
+    """What tells its process from others of its PID, as its host and GPU; "" here, where PIDs do:
+    containers with a PID namespace each may share the address of their machine."""
 
     @property
     def local_pid(self) -> int | None:
@@ -63,7 +66,9 @@ class NamedRank(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def process_key(self) -> Process | None:
         """Its process, apart from all others; None where the answer names none."""
-        return None if self.pid is None else (self.host if self.outside else None, self.pid)
+        if self.pid is None:
+            return None
+        return self.apart or (self.host if self.outside else None), self.pid
 
 
 class RasRank(NamedRank, frozen=True, kw_only=True):

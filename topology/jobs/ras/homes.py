@@ -6,7 +6,7 @@ says anything about a process here.
 """
 
 import ipaddress
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -85,11 +85,47 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
             missing=tuple(settle(lost, each.size) for lost in each.missing),
         )
 
+    return told_apart(
+        msgspec.structs.replace(
+            told,
+            communicators=tuple(communicator(each) for each in told.communicators),
+            silent=tuple(settle(lost, None) for lost in told.silent),
+        )
+    )
+
+
+def told_apart(told: RasAnswer, *, saved: bool = False) -> RasAnswer:
+    """The same answer; each process that is not here is told from others that have its PID.
+
+    By host and GPU, and where ranks of the only communicator have both in common, as containers
+    have that see one GPU each, by the rank. `saved`: no process is known to be here.
+    """
+    only = len(told.communicators) == 1
+
+    def part(rank: Named, ranks: Counter[tuple[object, ...]]) -> Named:
+        if rank.pid is None or not (saved or rank.outside):
+            return msgspec.structs.replace(rank, apart="") if rank.apart else rank
+        where = f"{rank.host} GPU{rank.nvml_device}"
+        several = only and ranks[_place(rank)] > 1
+        return msgspec.structs.replace(rank, apart=where + f" rank {rank.rank}" * several)
+
+    def communicator(each: RasCommunicator) -> RasCommunicator:
+        ranks = Counter(map(_place, each.named))
+        return msgspec.structs.replace(
+            each,
+            ranks=tuple(part(rank, ranks) for rank in each.ranks),
+            missing=tuple(part(lost, ranks) for lost in each.missing),
+        )
+
     return msgspec.structs.replace(
         told,
-        communicators=tuple(communicator(each) for each in told.communicators),
-        silent=tuple(settle(lost, None) for lost in told.silent),
+        communicators=tuple(map(communicator, told.communicators)),
+        silent=tuple(part(lost, Counter()) for lost in told.silent),
     )
+
+
+def _place(rank: RasRank | MissingRank) -> tuple[object, ...]:
+    return rank.host, rank.pid, rank.nvml_device
 
 
 def _linked(rank: RasRank | MissingRank, size: int | None, same: Sequence[Local]) -> bool:
