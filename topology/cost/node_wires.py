@@ -28,6 +28,9 @@ WAYS = {
 NAMES = {WireKind.NVLINK: "NVLink", WireKind.NVSWITCH: "NVLink", WireKind.XGMI: "xGMI"}
 NETWORK_LATENCY_S, EACH_NODE_S = 30e-6, 4e-6
 """A small all-reduce between nodes over InfiniBand or RoCE by a tree, and what a level adds."""
+NETWORK_HOP_S, LINK_HOP_S = 14e-6, 3.4e-6
+"""What a ring waits at each hop between and inside hosts: the library's own for its protocol Simple
+(tuning.cc, hwLat); a gather or a scatter has a hop for each rank."""
 NETWORK_SHARE = 0.92
 """Of the rate of the NICs: 46 of 50 GB/s for each 400 Gbit/s port."""
 
@@ -76,23 +79,37 @@ class NodeWires:
         return self._between(ranks, stride)
 
     def _between(self, ranks: int, stride: int) -> GroupWire | None:
-        """Over nodes: each group has its share of the NICs, and no more than the links inside."""
+        """Over nodes: each group has its share of the NICs, and no more than the links inside.
+
+        A ring leaves a node once for each of its GPUs there, so all their NICs carry one part each.
+        An all-to-all sends what is for other nodes from every GPU: its own NIC carries all of it.
+        """
         if ranks * stride <= self.domain:
             return self._in_rack(ranks)
         if self.nics_gbs is None:
             return None
-        in_node = max(1, self.each // stride)
-        rate = NETWORK_SHARE * self.nics_gbs * in_node / self.each
-        if in_node > 1:
-            inside = self._inside(in_node, stride)
-            if inside is not None:
-                rate = min(rate, _plateau(inside) / 1e9)
-        hosts = -(-ranks // in_node)
+        own = NETWORK_SHARE * self.nics_gbs * 1e9 / self.each
+        joined = max(1, self.domain // stride)
+        rate = own * joined
+        inside = self.of(joined, stride) if joined > 1 else None
+        if inside is not None:
+            rate = min(rate, _plateau(inside))
+        hosts = -(-ranks // joined)
+        latency = NETWORK_LATENCY_S + EACH_NODE_S * hosts.bit_length()
+        ring = latency + NETWORK_HOP_S * (hosts - 1) + LINK_HOP_S * (ranks - hosts)
+        leaves = (ranks - joined) / (ranks - 1)
+        rates = {
+            CollectiveKind.ALL_REDUCE: (rate, latency),
+            CollectiveKind.ALL_GATHER: (rate, ring),
+            CollectiveKind.REDUCE_SCATTER: (rate, ring),
+            CollectiveKind.ALL_TO_ALL: (min(rate, own / leaves), latency),
+            CollectiveKind.SEND: (own, latency),
+        }
         return GroupWire(
             name=NETWORK,
             ranks=ranks,
-            curves={CollectiveKind.ALL_REDUCE: ((SIZES[-1], rate * 1e9),)},
-            latency_s=NETWORK_LATENCY_S + EACH_NODE_S * hosts.bit_length(),
+            curves={kind: _with_latency(*known, ranks, kind) for kind, known in rates.items()},
+            latency_s=latency,
             basis=FigureBasis.ESTIMATE,
             source=f"{self.nics_gbs:.0f} GB/s of NICs in a node, shared by the groups",
         )
@@ -194,7 +211,9 @@ def _plateau(wire: GroupWire) -> float:
     return wire.curves[CollectiveKind.ALL_REDUCE][-1][1]
 
 
-def _with_latency(rate: float, latency: float, ranks: int) -> tuple[tuple[int, float], ...]:
+def _with_latency(
+    rate: float, latency: float, ranks: int, kind: CollectiveKind = CollectiveKind.ALL_REDUCE
+) -> tuple[tuple[int, float], ...]:
     """The bus bandwidth that a rate and a latency give at each size."""
-    share = bus_share(CollectiveKind.ALL_REDUCE, ranks)
+    share = bus_share(kind, ranks)
     return tuple((size, size * share / (latency + size * share / rate)) for size in SIZES)

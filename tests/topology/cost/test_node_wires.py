@@ -64,6 +64,35 @@ def test_between_nodes_a_group_has_its_share_of_the_nics() -> None:
     assert GIB * 2 * 31 / 32 / seconds(whole) > 6 * share
 
 
+def test_an_all_to_all_leaves_a_node_by_the_nic_of_each_gpu() -> None:
+    """16 GPUs on two hosts: 8 of 16 parts of a GPU leave by its own 46 GB/s."""
+    found = wire("hgx-h100-8", 16, 1, nodes=2)
+    by_hand = GIB / 16 * 8 / (0.92 * 50e9)
+    assert found.seconds(CollectiveKind.ALL_TO_ALL, GIB) == pytest.approx(by_hand, rel=0.01)
+    assert found.seconds(CollectiveKind.ALL_TO_ALL, GIB) > 4 * seconds(found) / 2
+
+
+def test_a_gather_waits_at_each_hop_of_its_ring() -> None:
+    """1023 hops between hosts of 14 us and 7168 inside of 3.4 us (NCCL's hwLat) are 38.7 ms."""
+    found = wire("hgx-h100-8", 8192, 1, nodes=1024)
+    size = 1 << 26
+    waits = 1023 * 14e-6 + 7168 * 3.4e-6
+    gather = found.seconds(CollectiveKind.ALL_GATHER, size)
+    assert gather == pytest.approx(waits + size / (8 * 0.92 * 50e9), rel=0.05)
+    assert gather > 20 * found.seconds(CollectiveKind.ALL_REDUCE, size)
+
+
+def test_between_racks_each_gpu_brings_its_nic() -> None:
+    """Two racks of 72: a group of all has as many NICs as GPUs of a rack; one of a GPU each one."""
+    one = demo_node("gb200-nvl72-tray")
+    rates = sum(port.rate_gbit or 0 for nic in one.machine.rdma for port in nic.ports) / 8
+    pair = wire("gb200-nvl72-tray", 2, 72, nodes=36)
+    assert GIB / seconds(pair) == pytest.approx(0.92 * rates / 4 * 1e9, rel=0.01)
+    rack, both = wire("gb200-nvl72-tray", 72, 1, 36), wire("gb200-nvl72-tray", 144, 1, 36)
+    assert both.name == "the network"
+    assert seconds(both) == pytest.approx(seconds(rack), rel=0.05)
+
+
 def test_a_rack_of_nvlink_is_faster_than_its_nics() -> None:
     rack = wire("gb200-nvl72-tray", 8, 1, nodes=18)
     assert rack.name == "NVLink of the rack"
