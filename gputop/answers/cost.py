@@ -29,6 +29,7 @@ from gputop.topology.cost.node_wires import NETWORK_SHARE, NodeWires
 from gputop.topology.cost.ranked import Free, RankedLayout, fits_from, layouts, ranked, sequences_of
 from gputop.topology.cost.rooflines import JoinedRanks, rooflines
 from gputop.topology.cost.sentences import (
+    EXPERTS_FAR,
     LAUNCHES,
     LAUNCHES_HERE,
     NOT_MODELLED,
@@ -69,6 +70,9 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
     """
 
     clashes: ClassVar[tuple[Clash, ...]] = (
+        Clash(
+            ("--batch",), ("--accum",), "--batch and --accum each say how many sequences there are"
+        ),
         Clash(("--observed-step",), ("--layout",), "--observed-step needs --layout", needed=True),
         Clash(
             ("--serve",),
@@ -91,6 +95,20 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
     accumulation: Annotated[
         int | None,
         Option("--accum", "Micro-batches of a step on each rank.", "N", least=1, most=1 << 20),
+    ] = None
+    batch: Annotated[
+        int | None,
+        Option("--batch", "Sequences of a step, over all GPUs.", "N", least=1, most=1 << 24),
+    ] = None
+    interleave: Annotated[
+        int | None,
+        Option(
+            "--interleave",
+            "Groups of layers that each stage of a pipeline has (Megatron's virtual stages).",
+            "N",
+            least=1,
+            most=1 << 10,
+        ),
     ] = None
     dtype: Annotated[str, Option("--dtype", "Type of the weights.", choices=tuple(STATES))] = "bf16"
     zero: Annotated[
@@ -203,6 +221,7 @@ def _case(asked: CostRequest) -> _Case:
     sequence = asked.sequence or min(SEQUENCE, shape.context or SEQUENCE)
     free = Free(
         sequence=sequence, micro=asked.micro, accumulation=asked.accumulation, zero=asked.zero,
+        batch=asked.batch, interleave=asked.interleave,
         recompute=None if asked.recompute == ANY else Recompute(asked.recompute), **ways,
     )  # fmt: skip
     if not asked.config and shape.name in models() and not is_spelled(name, shape):
@@ -214,9 +233,9 @@ def _case(asked: CostRequest) -> _Case:
     )  # fmt: skip
     if launches is not None:
         assumed.append(LAUNCHES_HERE.format(launches))
-    if asked.accumulation is None and not asked.serve:
+    if asked.accumulation is None and asked.batch is None and not asked.serve:
         count = sequences_of(gpus, free)
-        assumed.append(f"a step is {plural(count, 'sequence')} of {sequence:,} tokens (--accum)")
+        assumed.append(f"a step is {plural(count, 'sequence')} of {sequence:,} tokens (--batch)")
     assumed += _of_nodes(wires, asked.nodes)
     return _Case(asked, shape, node, wires, rates, free, plan, tuple(assumed))
 
@@ -280,7 +299,8 @@ def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     remedies = () if whole is None else (_without_variables(case, found),)
     guessed = case.asked.eager and launches_here(case.node.snapshot.measurements) is None
     guessed = guessed and any(one.layout.gpus > 1 for one in found)
-    said = [sick, *remedies, balance, *NOT_MODELLED, LAUNCHES if guessed else ""]
+    far = EXPERTS_FAR if case.shape.experts and case.gpus > case.wires.domain else ""
+    said = [sick, *remedies, balance, far, *NOT_MODELLED, LAUNCHES if guessed else ""]
     return tuple(one for one in said if one)
 
 
@@ -368,8 +388,8 @@ def _joined(case: _Case, inside: GroupWire | None) -> JoinedRanks:
 def _none(shape: ModelShape, gpus: int, free: Free) -> str:
     if any(layouts(shape, gpus, gpus, free)):
         return (
-            f"no layout divides a step of {sequences_of(gpus, free)} sequences; give --micro 1 or "
-            "--accum"
+            f"no layout divides a step of {sequences_of(gpus, free)} sequences; give --micro 1, "
+            "--batch or --accum"
         )
     return f"no layout divides {clean(shape.name, 60)} over {plural(gpus, 'GPU')}"
 

@@ -127,18 +127,23 @@ def _billions(count: int) -> str:
 
 def layout_table(shown: tuple[CostLayout, ...]) -> Table:
     """A row for each layout."""
+    grouped = any(one.interleave > 1 for one in shown)
+    groups = (Column("groups", right=True, optional=True),) if grouped else ()
     heads = (
         Column("layout"), Column("ZeRO", right=True), Column("recompute", optional=True),
-        Column("micro x accum", right=True, optional=True), Column("tokens/s", right=True),
+        Column("micro x accum", right=True, optional=True), *groups,
+        Column("tokens/s", right=True),
         Column("MFU", right=True), Column("step", right=True), Column("exposed", right=True),
         Column("bubble", right=True), Column("GB", right=True),
     )  # fmt: skip
-    return Table(heads, tuple(_row(one) for one in shown))
+    return Table(heads, tuple(_row(one, grouped=grouped) for one in shown))
 
 
-def _row(one: CostLayout) -> tuple[str, ...]:
+def _row(one: CostLayout, *, grouped: bool) -> tuple[str, ...]:
     size = f"{figure(one.needed_bytes / 1e9)}{' too large' if one.fits is False else ''}"
-    how = (one.ways, str(one.zero), one.recompute, f"{one.micro} x {one.accumulation}")
+    batch = f"{one.micro} x {one.accumulation}"
+    groups = (str(one.interleave),) if grouped else ()
+    how = (one.ways, str(one.zero), one.recompute, batch, *groups)
     if one.step_s is None:
         return (*how, *([UNKNOWN] * 5), size)
     exposed = sum(part.exposed_s for part in one.communication)

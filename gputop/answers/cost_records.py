@@ -26,6 +26,8 @@ class CostLayout(msgspec.Struct, frozen=True, kw_only=True):
     recompute: str
     micro: int
     accumulation: int
+    interleave: int
+    """Groups of layers that each stage of a pipeline has."""
     tokens: int
     """Of a step, over all GPUs."""
     fits: bool | None
@@ -122,7 +124,8 @@ def layout_of(one: RankedLayout, why: str) -> CostLayout:
     return CostLayout(
         tp=ways.tp, pp=ways.pp, dp=ways.dp, ep=ways.ep, cp=ways.cp,
         zero=plan.zero, recompute=plan.recompute.value, micro=plan.micro,
-        accumulation=plan.accumulation, tokens=one.tokens, fits=one.fits,
+        accumulation=plan.accumulation, interleave=plan.interleave, tokens=one.tokens,
+        fits=one.fits,
         needed_bytes=peak.needed, states_bytes=peak.states,
         activations_bytes=peak.activations, loss_bytes=peak.loss,
         step_s=None if time is None else time.step_s,

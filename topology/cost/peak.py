@@ -50,7 +50,7 @@ def _stage(shape: ModelShape, layout: Layout, plan: StepPlan, *, first: bool) ->
     tokens = plan.micro * plan.sequence / layout.cp
     mine = parameters_of(shape, layout, first=first)
     ways = layout.dp * layout.cp
-    flying = min(layout.pp, plan.accumulation) if first else 1
+    flying = _flying(shape, layout, plan) if first else 1.0
     each = kept(shape, plan.style).on_one(layout.tp, plan.sequence_parallel, plan.recompute)
     if plan.recompute is Recompute.FULL:
         inputs = input_bytes(shape) / (layout.tp if plan.sequence_parallel else 1)
@@ -80,6 +80,22 @@ def _stage(shape: ModelShape, layout: Layout, plan: StepPlan, *, first: bool) ->
         )
         return max(at_loss, at_end, key=lambda peak: peak.allocated)
     return MemoryPeak(states=whole, activations=activations, loss=loss, gathered=gathered)
+
+
+def _flying(shape: ModelShape, layout: Layout, plan: StepPlan) -> float:
+    """Micro-batches of the layers of a full stage that the fuller one of the first two holds.
+
+    With several groups of layers a stage it holds 1 + (stages - 1) / (stages * groups) times as
+    many (arXiv 2205.05198, 4.2.3). Where layers are left over the first stage has one less, and the
+    second one holds a micro-batch less (Llama 3, arXiv 2407.21783, 3.3.2).
+    """
+    fewer, odd = divmod(shape.layers, layout.pp)
+    whole = float(layout.pp)
+    if odd:
+        whole = max(whole * fewer / (fewer + 1), whole - 1)
+    if plan.interleave > 1:
+        whole *= 1 + (layout.pp - 1) / (layout.pp * plan.interleave)
+    return min(whole, plan.accumulation)
 
 
 def _ends(shape: ModelShape, layout: Layout, first: bool) -> float:

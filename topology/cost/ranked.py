@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -16,6 +17,10 @@ from .work import WHOLE, Recompute, utilisation, work_of
 
 TOKENS_EACH = 16384
 """Tokens of a GPU and step where nobody says: enough for data parallelism to hide, see bounds."""
+MOST_TOKENS = 1 << 24
+"""Of a step over all GPUs where nobody says: those of Llama 3 405B (arXiv 2407.21783, table 4)."""
+MOST_GROUPS = 8
+"""Groups of layers that a stage is tried with: so many has Llama 3 405B in Megatron's recipes."""
 LONG_SEQUENCE = 32768
 """From this length on a sequence may be divided as well (context parallelism)."""
 MICROS = (1, 2, 4)
@@ -32,6 +37,9 @@ class Free(msgspec.Struct, frozen=True, kw_only=True):
     cp: int | None = None
     micro: int | None = None
     accumulation: int | None = None
+    batch: int | None = None
+    """Sequences of a step, over all GPUs."""
+    interleave: int | None = None
     zero: int | None = None
     recompute: Recompute | None = None
 
@@ -114,27 +122,48 @@ def _asked(value: int | None, several: list[int]) -> list[int]:
 
 
 def sequences_of(gpus: int, free: Free) -> int:
-    """Sequences of a step over all GPUs where neither micro-batch nor accumulation are told."""
-    return gpus * max(1, TOKENS_EACH // free.sequence)
+    """Sequences of a step over all GPUs where accumulation is not told."""
+    if free.batch is not None:
+        return free.batch
+    most = max(1, MOST_TOKENS // free.sequence)
+    return min(gpus * max(1, TOKENS_EACH // free.sequence), most)
 
 
-def plans(layout: Layout, gpus: int, free: Free, base: StepPlan) -> Iterator[StepPlan]:
+def groups_of(shape: ModelShape, layout: Layout, count: int, free: Free) -> list[int]:
+    """Groups of layers that each stage may have: one, and the most that divide its layers.
+
+    More than one need micro-batches in multiples of the stages (Megatron-LM, arXiv 2104.04473).
+    """
+    if layout.pp == 1:
+        return [1]
+    could = divisors(-(-shape.layers // layout.pp)) if count % layout.pp == 0 else [1]
+    if free.interleave is not None:
+        return [free.interleave] if free.interleave in could else []
+    return sorted({1, max(one for one in could if one <= MOST_GROUPS)})
+
+
+def plans(
+    shape: ModelShape, layout: Layout, gpus: int, free: Free, base: StepPlan
+) -> Iterator[StepPlan]:
     """The ways to train a layout that are tried."""
     zeros = [0] if layout.dp * layout.cp == 1 else [1, 3] if layout.pp == 1 else [1]
-    agains = [Recompute.NONE, Recompute.FULL]
+    agains = [Recompute.NONE, Recompute.FULL] if free.recompute is None else [free.recompute]
     for micro in _asked(free.micro, list(MICROS)):
         count = free.accumulation
         if count is None:
             count, odd = divmod(sequences_of(gpus, free), layout.dp * micro)
             if odd or not count:
-                if free.micro is None:
+                if free.micro is None or free.batch is not None:
                     continue
                 count = max(1, count)
-        for zero in _asked(free.zero, zeros):
-            for again in agains if free.recompute is None else [free.recompute]:
-                yield msgspec.structs.replace(
-                    base, micro=micro, accumulation=count, zero=zero, recompute=again
-                )
+        tried = itertools.product(
+            _asked(free.zero, zeros), agains, groups_of(shape, layout, count, free)
+        )
+        for zero, again, groups in tried:
+            yield msgspec.structs.replace(
+                base, micro=micro, accumulation=count, zero=zero, recompute=again,
+                interleave=groups,
+            )  # fmt: skip
 
 
 def ranked(
@@ -149,9 +178,8 @@ def ranked(
     """Every layout once, the fastest that fit first, then those that do not."""
     found = []
     for layout in layouts(shape, gpus, each, free):
-        tried = [
-            _one(shape, layout, plan, rates, wire_of) for plan in plans(layout, gpus, free, base)
-        ]
+        every = plans(shape, layout, gpus, free, base)
+        tried = [_one(shape, layout, plan, rates, wire_of) for plan in every]
         if tried:
             found.append(min(tried, key=_order))
     return sorted(found, key=_order)
@@ -164,7 +192,7 @@ def fits_from(
     nodes = 1
     while nodes <= most:
         for layout in layouts(shape, nodes * each, each, free):
-            for plan in plans(layout, nodes * each, free, base):
+            for plan in plans(shape, layout, nodes * each, free, base):
                 if memory_peak(shape, layout, plan).needed <= memory:
                     return nodes
         nodes *= 2

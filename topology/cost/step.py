@@ -37,6 +37,8 @@ gradients into the buffer that is scattered, each read and written in 16 bits.""
 HOST_ADAM_S = 0.25e-9
 """Of a host for each parameter that it updates (CPU-Adam of ZeRO-Offload, arXiv 2101.06840: 2.57 s
 for ten billion)."""
+MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
+"""Parameters of a bucket of Megatron's distributed optimizer, at least and for each rank."""
 SHARDED_S = 1e-3
 """Of the host for each layer that FSDP gathers and scatters in a step."""
 
@@ -283,8 +285,8 @@ def _hops(shape: ModelShape, layout: Layout, plan: StepPlan, wire: GroupWire) ->
         return []
     size = 2.0 * plan.micro * plan.sequence / layout.cp * shape.hidden / layout.tp
     each = wire.seconds(CollectiveKind.SEND, size)
-    calls = 2 * plan.accumulation
-    bare = min(calls, 2 * (layout.pp - 1) + plan.accumulation)
+    calls = 2 * plan.accumulation * plan.interleave
+    bare = min(calls, 2 * (layout.pp - 1) + plan.accumulation * plan.interleave)
     return [
         Exposed(
             what="pipeline: send",
@@ -311,8 +313,11 @@ def _gradients(
     largest = 2.0 * shape.vocabulary * shape.hidden / layout.tp
     if plan.zero >= 3:
         return _sharded(shape, layout, plan, wire, passes, weights)
-    buckets = max(1.0, weights / plan.bucket_bytes)
-    size = min(plan.bucket_bytes, weights)
+    bucket = plan.bucket_bytes
+    if plan.zero >= 1:
+        bucket = max(bucket, 2 * MEGATRON_BUCKET, 2 * MEGATRON_EACH * wire.ranks)
+    buckets = max(1.0, weights / bucket)
+    size = min(bucket, weights)
     if plan.zero == 0:
         each = wire.seconds(CollectiveKind.ALL_REDUCE, size)
         last = wire.seconds(CollectiveKind.ALL_REDUCE, min(largest, weights))

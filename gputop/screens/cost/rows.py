@@ -133,7 +133,8 @@ class CostListing(Listing):
         if isinstance(item, Serving):
             return f"Serving on {plural(item.tp, 'GPU')}"
         batch = f"{item.micro} x {item.accumulation} sequences"
-        return f"{name} · ZeRO {item.zero} · recompute {item.recompute} · {batch}"
+        groups = f" · {item.interleave} groups a stage" if item.interleave > 1 else ""
+        return f"{name} · ZeRO {item.zero} · recompute {item.recompute} · {batch}{groups}"
 
     def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
         """Where the time and the memory go, the roofline, what is assumed."""

@@ -13,6 +13,7 @@ import pytest
 
 from gputop.topology.cost.layer import optimizer_seconds
 from gputop.topology.cost.layout import Layout, StepPlan
+from gputop.topology.cost.peak import memory_peak
 from gputop.topology.cost.shape import ModelShape
 from gputop.topology.cost.step import Exposed, StepTime, parameters_of, step_time
 from gputop.topology.cost.wires import GroupWire, alone, flat
@@ -139,3 +140,23 @@ def test_the_range_follows_the_band_of_the_wire() -> None:
     assert found.least_s == pytest.approx(0.9 * rest + found.exposed_s / 2)
     assert found.most_s == pytest.approx(1.1 * rest + found.exposed_s * 2)
     assert math.isfinite(found.most_s)
+
+
+@pytest.mark.parametrize(("groups", "held"), [(1, 16.0), (2, 16 + 7.5), (8, 16 + 1.875)])
+def test_a_first_stage_of_several_groups_holds_more(groups: int, held: float) -> None:
+    """L (1 + (p - 1) / (p m)) layers of one micro-batch (arXiv 2205.05198, 4.2.3), p = 16."""
+    shape = msgspec.structs.replace(DENSE, layers=128)
+    plan = msgspec.structs.replace(PLAN, accumulation=64, interleave=groups)
+    one = memory_peak(shape, Layout(pp=16), msgspec.structs.replace(plan, accumulation=1))
+    found = memory_peak(shape, Layout(pp=16), plan)
+    assert found.activations == pytest.approx(held * one.activations)
+
+
+def test_layers_that_are_left_over_spare_the_first_stage_one() -> None:
+    """126 over 16: 7 layers of 16 micro-batches in the first stage, 8 of 15 in the second."""
+    shape = msgspec.structs.replace(DENSE, layers=126)
+    plan = msgspec.structs.replace(PLAN, accumulation=64)
+    one = memory_peak(shape, Layout(pp=16), msgspec.structs.replace(plan, accumulation=1))
+    assert memory_peak(shape, Layout(pp=16), plan).activations == pytest.approx(
+        15 * one.activations
+    )
