@@ -1,7 +1,7 @@
 """What the job of a demo would say of itself: /proc read twice and NCCL's RAS, simulated.
 
 The job of a sick node hangs: one rank has not launched the all-reduce in which all others wait. In
-a slow job the CPU of one rank works for longer in each step. The job of any other node runs.
+a slow job one rank waits for its loader in each step. The job of any other node runs.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ SECONDS = 2.0
 GROWN = 30
 """Collectives between two answers of RAS."""
 SLICES = 8
+LOADER, LOOKS = "do_sys_poll", 24
+"""Where a process sleeps that waits for what another one loads, and how often it is looked at."""
 HOPPER = 9
 """NVML's number of the architecture."""
 QUIET = 720.0
@@ -47,7 +49,8 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
     late = frozenset(gpu.address for gpu in snapshot.machine.gpus if gpu.index in hung)
     first = _reply(snapshot, users, late, LAUNCHED - (0 if late else GROWN))
     second = _reply(snapshot, users, late, LAUNCHED)
-    activities = {user.pid: _activity(user) for user in users}
+    loads = _loads(snapshot, shape)
+    activities = {user.pid: _activity(user, loads) for user in users}
     told = communicator_states([second], [first]) if users else ()
     told = tuple(
         msgspec.structs.replace(state, quiet_seconds=QUIET if late else 0.0) for state in told
@@ -59,7 +62,7 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
         asked=True,
         replies=(second,),
         seconds=SECONDS,
-        loads=_loads(snapshot, shape),
+        loads=loads,
     )
 
 
@@ -75,6 +78,7 @@ def _loads(snapshot: NodeSnapshot, shape: DemoShape) -> JobLoads:
     if shape.nvlink is None or shape.gpu.architecture < HOPPER:
         return JobLoads()
     found: dict[str, tuple[GpuSlice, ...]] = {}
+    sleeps: dict[int, dict[str, int]] = {}
     for gpu in snapshot.machine.gpus:
         reading = snapshot.readings.gpu(gpu.address)
         if gpu.index is None or reading is None:
@@ -92,15 +96,22 @@ def _loads(snapshot: NodeSnapshot, shape: DemoShape) -> JobLoads:
         }
         given = slice_of(metrics)
         found[gpu.address] = () if given is None else (given,) * SLICES
-    return JobLoads(gpus=found)
+        if work.sleeps:
+            pids = [process.pid for process in reading.processes or ()]
+            asleep = round(LOOKS * work.sleeps)
+            sleeps |= {pid: {LOADER: asleep, "": LOOKS - asleep} for pid in pids}
+    return JobLoads(gpus=found, sleeps=sleeps)
 
 
-def _activity(user: GpuUser) -> Activity:
+def _activity(user: GpuUser, loads: JobLoads) -> Activity:
+    """A rank keeps a core busy, as it asks its GPU all the time whether it is done, or sleeps."""
+    asleep = loads.sleeps.get(user.pid, {}).get(LOADER, 0) / LOOKS
+    state = ProcessState.SLEEPING if asleep else ProcessState.RUNNING
     return Activity(
         pid=user.pid,
         seconds=SECONDS,
-        states=(ProcessState.RUNNING, ProcessState.RUNNING),
-        user_cores=1.0,
+        states=(state, state),
+        user_cores=1.0 - asleep,
         system_cores=0.02,
         memory_bytes=user.reading.memory_bytes,
         grown_bytes=0,

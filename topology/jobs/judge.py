@@ -183,8 +183,8 @@ def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
         return None
     verdict, since = _hangs(job, job.guilty, job.waiting.source)
     waiting = f"{job.waiting.text}{since}"
-    does = does_alone(job.guilty[0]) if verdict is JobVerdict.WAITS else ""
-    if does and at_work(job.guilty, job.quiet_seconds):
+    does = does_alone(job.guilty[0]) if job.no_cause else ""
+    if does and verdict is JobVerdict.WAITS and at_work(job.guilty, job.quiet_seconds):
         named = listing([rank.label for rank in job.guilty], MOST_NAMED)
         works = "works" if len(job.guilty) == 1 else "work"
         return Sentence(f"runs: {named} {works} alone, {does}; {waiting}", JobVerdict.RUNS)

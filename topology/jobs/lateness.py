@@ -11,15 +11,21 @@ def times_slower(share: float) -> float:
     return 1 / (1 - min(share, MOST_SHARE))
 
 
-def price(others: int, share: float, how: str = "", each: str = "", slower: str = "") -> str:
-    """The text "the other waits for it about 55 % of the time, so that a step takes ...".
+def is_late(rank: int, share: float, how: str = "", why: str = "") -> str:
+    """The rank, its price and the reason: "rank 1 is late, a step takes about 2.2 times as long".
 
-    `how`: "about" or "at least", as far as the share is known; `each`: the same as a time;
-    `slower`: how well the price is known by it, where that is something else.
+    `share`: of the time, for which others wait for it; `how`: how well the price is known by it.
+    """
+    return f"rank {rank} is late, a step takes {_slower(share, how)}{f': {why}' if why else ''}"
+
+
+def wait_for_it(others: int, share: float, how: str = "", each: str = "") -> str:
+    """What goes on behind it: "the other waits for it about 55 % of the time, 28 ms in each".
+
+    `how`: "about" or "at least", as far as the share is known; `each`: the same as a time.
     """
     time = f"{f'{how} ' * bool(how)}{percent(100 * share)} of the time{each}"
-    takes = _slower(share, slower or how)
-    return f"{who_waits(others)} for it {time}, so that a step takes {takes}"
+    return f"{who_waits(others)} for it {time}"
 
 
 def at_most(share: float) -> str:
@@ -33,11 +39,6 @@ def at_most(share: float) -> str:
 def who_waits(others: int) -> str:
     """The others, of whom nothing more is said."""
     return "the other waits" if others == 1 else "the others wait"
-
-
-def in_brief(rank: int, share: float, how: str = "", why: str = "") -> str:
-    """Rank and price alone, for a line that has no room for more."""
-    return f"rank {rank} is late, a step takes {_slower(share, how)}{f': {why}' if why else ''}"
 
 
 def _slower(share: float, how: str) -> str:

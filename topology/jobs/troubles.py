@@ -134,7 +134,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, evidence: JobEvid
         pid=user.pid,
         gpus=user.gpus,
         label=_label(rank, user.pid, gpu_names(user.gpus, machine)),
-        trouble=_with_core(trouble, activity),
+        trouble=_with_core(trouble, user.pid, evidence),
         last=_last_collective(user.pid, rank, evidence),
         activity=activity,
         busy_percent=sum(shares) / len(shares) if shares else None,
@@ -296,12 +296,17 @@ def _last_entered(place: RecordedRank) -> str:
     return f" (its last was {spoken(place.last.name)} {place.last.number}{where})"
 
 
-def _with_core(trouble: RankTrouble | None, activity: Activity | None) -> RankTrouble | None:
-    """The same trouble; of a rank that is behind with the core that it uses meanwhile."""
-    cores = None if activity is None else activity.user_cores
-    if trouble is None or trouble.kind is not TroubleKind.BEHIND or (cores or 0.0) < FULL_CORE:
+def _with_core(trouble: RankTrouble | None, pid: int, evidence: JobEvidence) -> RankTrouble | None:
+    """The same trouble; of a rank that is behind with the core that it alone uses meanwhile.
+
+    Ranks that wait for their GPU keep a core busy too.
+    """
+    cores = {one: activity.user_cores or 0.0 for one, activity in evidence.activities.items()}
+    own = cores.pop(pid, 0.0)
+    alike = max(cores.values(), default=0.0) >= FULL_CORE
+    if trouble is None or trouble.kind is not TroubleKind.BEHIND or own < FULL_CORE or alike:
         return trouble
-    text = f"{trouble.text} and uses {(cores or 0) * 100:.0f} % of a core in user mode"
+    text = f"{trouble.text} and uses {own * 100:.0f} % of a core in user mode"
     return msgspec.structs.replace(trouble, text=text)
 
 

@@ -44,7 +44,7 @@ from gputop.topology.model.units import whole
 from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
-from gputop.widgets.spans import Line
+from gputop.widgets.spans import Line, width_of
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
@@ -59,8 +59,6 @@ GROUP = "job flags"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
 LIMIT_KEPT = 64
-HEAD_TAIL = 32
-"""Cells of the first two lines that a sentence may lose to the words behind it."""
 LONGEST_WORD = 12
 """Cells of the first line that stay free where a word goes to the second one."""
 
@@ -294,8 +292,14 @@ class JobsScreen(ListedView):
         even = not any(one.behind for one in said_of(self._answer).values() if one.job is found)
         # Bars of ranks that are equally far say nothing where more is known.
         lines = (even and composition_lines(found, width)) or progress_lines(found, width)
-        said = told(self._answer)[0] is found and len(found.sentence) < 2 * width - HEAD_TAIL
-        return (*lines, *standing_lines(found, None, width, mark, said=said))
+        said = self._headline(report) if told(self._answer)[0] is found else ""
+        return (*lines, *standing_lines(found, None, width, mark, said))
+
+    def _headline(self, report: Report) -> str:
+        """What the two first lines have room for."""
+        room = 2 * max(self.app.size.width - 2, 20) - LONGEST_WORD
+        text, *tail = headline(self._answer, report.snapshot, every=True, width=room) or (("", ""),)
+        return text[0][: room - width_of(tail)]
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
         """The answer for this row; requested if there is none yet."""

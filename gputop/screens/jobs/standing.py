@@ -118,17 +118,18 @@ def standing_of(answer: JobsReport | None, pids: Sequence[int]) -> JobState | No
 
 
 def standing_lines(
-    job: JobState, pid: int | None, width: int, mark: str, *, said: bool = False
+    job: JobState, pid: int | None, width: int, mark: str, said: str = ""
 ) -> Iterator[Line]:
     """The sentence with its facts and next steps; of one process, what is said of it alone.
 
-    `said`: whether the first lines of the screen hold the whole sentence already.
+    `said`: what the first lines of the screen say of this job already, in these words or with rank
+    and price first; "" where they say nothing of it.
     """
     if pid is not None:
         rank = next((rank for rank in job.ranks if rank.pid == pid), None)
         blocks = [] if rank is None else list(_rank_blocks(rank))
     elif said:
-        findings = tuple(one for one in job.findings if one.title not in job.sentence)
+        findings = tuple(one for one in job.findings if one.title not in said)
         blocks = list(fact_blocks(replace(job, findings=findings)))
     else:
         blocks = [sentence_block(job), *fact_blocks(job)]

@@ -112,7 +112,7 @@ def test_records_of_the_inspector_tell_for_whom_the_others_wait(
         (job,) = ask_live(there, asker=asker, inspector=chosen).jobs
         assert any("since its newest record, 5 min ago" in open_ for open_ in job.unknown)
         assert job.verdict is JobVerdict.SLOW
-        assert "rank 4 comes last in 20 of 20 all-reduces" in job.sentence
+        assert "it comes last in 20 of 20 all-reduces" in job.sentence
         assert "the others wait for it 40 % of the time, 20.0 ms in each" in job.sentence
     (folder / "environ").write_text("")
     (job,) = ask_live(there, asker=asker).jobs

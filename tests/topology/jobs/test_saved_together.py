@@ -29,9 +29,9 @@ def kept(name: str) -> JobsAnswer:
 @pytest.mark.parametrize(
     ("name", "verdict", "late", "reason", "step_ms"),
     [
-        ("cpu50", JobVerdict.SLOW, 1, "rank 1 comes last", 55.7),
-        ("gpu5", JobVerdict.SLOW, 1, "rank 1 comes last", 31.7),
-        ("loader30", JobVerdict.SLOW, 1, "rank 1 comes last", 35.2),
+        ("cpu50", JobVerdict.SLOW, 1, "it comes last", 55.7),
+        ("gpu5", JobVerdict.SLOW, 1, "it comes last", 31.7),
+        ("loader30", JobVerdict.SLOW, 1, "it comes last", 35.2),
         ("chan1", JobVerdict.SLOW, None, "NCCL_MAX_NCHANNELS=1 is set", 16.6),
         ("p2poff", JobVerdict.SLOW, None, "NCCL_P2P_DISABLE=1", 12.6),
         ("tp", JobVerdict.RUNS, None, "collectives are launched", None),
@@ -77,7 +77,7 @@ def test_the_more_is_known_the_more_is_said() -> None:
     folder = RECORDINGS / "inspector" / "h100x2-straggler"
     records = read([str(path) for path in sorted(folder.iterdir())])
     inspected = compare(records.operations)
-    seen = Sentence("rank 1 keeps its GPU waiting: it sleeps by a timer", JobVerdict.SLOW)
+    seen = Sentence("rank 1 is late: it sleeps by a timer", JobVerdict.SLOW)
     alone = sentence("job", "2 ranks", JobFacts(ranks=(), stands_out=seen))
     both = sentence("job", "2 ranks", JobFacts(ranks=(), stands_out=seen, inspected=inspected))
     assert both == alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -125,13 +126,19 @@ def test_a_rank_that_a_debugger_holds_is_not_sent_a_signal(snapshot: NodeSnapsho
 
 
 def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None:
-    job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7)))
+    alone = {
+        pid: msgspec.structs.replace(one, user_cores=1.0 if pid == PIDS[1] else 0.3)
+        for pid, one in activities().items()
+    }
+    job = told(snapshot, alone, asked(counts(7, 6, 7, 7, 7, 7)))
     assert job.verdict == JobVerdict.WAITS
     assert "5 wait in all-reduce 7" in job.sentence
     assert (
         "rank 1 (pid 41001, GPU1) has not launched it (its last all-reduce was 6)" in job.sentence
     )
     assert "100 % of a core" in job.sentence
+    alike = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7)))
+    assert "of a core" not in alike.sentence, "those that wait use one too"
     assert job.steps[0] == "py-spy dump --pid 41001"
 
 

@@ -10,7 +10,7 @@ from ...model.severity import SLOW, JobVerdict
 from ...model.units import gbs, percent, seconds, size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
-from ..lateness import in_brief, price, who_waits
+from ..lateness import is_late, wait_for_it, who_waits
 from ..standing import (
     JobState,
     KnownBy,
@@ -51,11 +51,14 @@ def sentence(inspected: Inspected) -> Sentence:
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
         slow = (kind.share or 0.0) >= SLOW_SHARE
-        text = f"rank {kind.late.rank} {_comes_last(kind)}; {_price(kind)}"
+        waits = _waits_for_it(kind)
         if not slow:
-            return Sentence(text, JobVerdict.UNKNOWN)
-        brief = in_brief(kind.late.rank, kind.share or 0.0, _bound(kind))
-        return Sentence(text, JobVerdict.SLOW, brief)
+            return Sentence(
+                f"rank {kind.late.rank} {_comes_last(kind)}; {waits}", JobVerdict.UNKNOWN
+            )
+        why = f"it {_comes_last(kind)}"
+        brief = is_late(kind.late.rank, kind.share or 0.0, _bound(kind), why)
+        return Sentence(f"{brief}; {waits}", JobVerdict.SLOW, brief)
     turns = next((one for one in inspected.kinds if _waiting_long(one)), None)
     if turns is not None:
         return Sentence(f"no rank is always the last: {_by_turns(turns)}", JobVerdict.UNKNOWN)
@@ -87,12 +90,12 @@ def _comes_last(kind: OperationKind) -> str:
     return f"comes last in {late.last:,} of {plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
 
 
-def _price(kind: OperationKind) -> str:
-    """What it costs the others, of their time where that is known."""
+def _waits_for_it(kind: OperationKind) -> str:
+    """For how long the others wait, of their time where that is known."""
     middle, others = kind.waiting[len(kind.waiting) // 2], len(kind.waiting)
     if kind.share is not None:
         each = f", {_time(middle.seconds)} in each"
-        return price(others, kind.share, _how(kind), each, _bound(kind))
+        return wait_for_it(others, kind.share, _how(kind), each)
     untold = "how much of the time that is, these records do not tell"
     return f"{who_waits(others)} for it {_time(middle.seconds)} in each; {untold}"
 

@@ -12,7 +12,7 @@ from ...model.units import gbs, percent
 from ..activity import FULL_CORE, Activity
 from ..flight.comparing import ranks_text
 from ..grouping import Job
-from ..lateness import at_most, in_brief, price, who_waits
+from ..lateness import at_most, is_late, wait_for_it, who_waits
 from ..standing import KnownBy, Sentence, job_finding
 from .judging import JudgedLoads, Lateness, LateRank, RankLoad
 
@@ -42,6 +42,12 @@ SLEEPS = {
 OFTEN = 0.2
 """Share of the looks from which a place of sleep is a reason."""
 BY_DESIGN = "whether it should: a rank with more data or more layers computes for longer by design"
+LONGER, NO_WORK = "it computes for longer than all", "its GPU has no work meanwhile"
+"""What is seen of a rank that is late by its GPU, and by its process."""
+WORKS = "its process keeps a core busy while its GPU has no work"
+"""Others keep one busy too: they ask their GPU all the time whether it is done."""
+APART = 0.15
+"""What a rank does for so much more of the time than any other one is what tells it from them."""
 UNEQUAL = "as with stages of unequal depth, an evaluation or a checkpoint of one rank"
 
 
@@ -54,7 +60,7 @@ def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
     """What stands out, behind "4 ranks, "; None where nothing does."""
     late = judged.late
     if late is not None and not late.equal:
-        does = "keeps its GPU waiting" if late.how is Lateness.HOST else "computes"
+        does = "has no work for its GPU" if late.how is Lateness.HOST else "computes"
         waits = who_waits(len(judged.ranks) - 1)
         return Sentence(
             f"runs: rank {late.rank} {does} while {waits}, about {percent(100 * late.waiting)} of "
@@ -62,16 +68,10 @@ def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
             JobVerdict.RUNS,
         )
     if late is not None:
-        does = (
-            "keeps its GPU waiting" if late.how is Lateness.HOST else "computes for longer than all"
-        )
-        why = f": {reason}" if reason else ""
-        costs = price(len(judged.ranks) - 1, late.waiting, ABOUT)
-        return Sentence(
-            f"rank {late.rank} {does}{why}; {costs}",
-            JobVerdict.SLOW,
-            in_brief(late.rank, late.waiting, ABOUT, reason),
-        )
+        seen = LONGER if late.how is Lateness.GPU else NO_WORK
+        brief = is_late(late.rank, late.waiting, ABOUT, reason or seen)
+        waits = wait_for_it(len(judged.ranks) - 1, late.waiting, ABOUT)
+        return Sentence(f"{brief}; {waits}", JobVerdict.SLOW, brief)
     if judged.launching:
         most = percent(100 * max(one.computing for one in judged.ranks))
         return Sentence(
@@ -101,7 +101,8 @@ def reason(
         return f"{'='.join(NO_P2P)} is set" if off else ""
     if judged.late.how is Lateness.GPU:
         return _why_gpu(judged.late, job, readings)
-    return _why_host(judged.late, activities.get(judged.late.pid), judged.sleeps)
+    others = [user.pid for user in job.ranked if user.pid != judged.late.pid]
+    return _why_host(judged.late, others, activities, judged.sleeps)
 
 
 def _why_gpu(late: LateRank, job: Job, readings: Readings) -> str:
@@ -116,30 +117,48 @@ def _why_gpu(late: LateRank, job: Job, readings: Readings) -> str:
 
 
 def _why_host(
-    late: LateRank, activity: Activity | None, sleeps: Mapping[int, Mapping[str, int]]
+    late: LateRank,
+    others: Sequence[int],
+    activities: Mapping[int, Activity],
+    sleeps: Mapping[int, Mapping[str, int]],
 ) -> str:
+    """What the process of the late rank does, and those of others do not as much."""
+    activity = activities.get(late.pid)
     if activity is None:
         return ""
-    if (activity.queued or 0.0) >= WAITS_FOR_CPU:
-        taken = percent(100 * (activity.queued or 0.0))
+    beside = [one for pid in others if (one := activities.get(pid)) is not None]
+    queued = activity.queued or 0.0
+    if queued >= max([WAITS_FOR_CPU, *((one.queued or 0.0) + APART for one in beside)]):
+        taken = percent(100 * queued)
         return f"its first thread waits for a CPU {taken} of the time, which others use"
     if activity.stayed == ProcessState.DISK_SLEEP:
         return "it waits for a disk"
     if (activity.cores or 0.0) >= FULL_CORE:
-        return "its process uses a whole core meanwhile"
-    if place := sleeps_in(sleeps.get(late.pid, {})):
+        return WORKS
+    if place := sleeps_in(sleeps.get(late.pid, {}), [sleeps.get(pid, {}) for pid in others]):
         return place
-    return "its process sleeps" if (activity.user_cores or 1.0) < 1 - OFTEN else ""
+    runs = (activity.user_cores or 1.0) + queued
+    alike = any((one.user_cores or 1.0) < runs + APART for one in beside)
+    return "its process sleeps" if runs < 1 - OFTEN and not alike else ""
 
 
-def sleeps_in(places: Mapping[str, int]) -> str:
-    """Where a process sleeps, by functions of the kernel and how often each was seen; or ""."""
-    looks = sum(places.values())
+def sleeps_in(places: Mapping[str, int], others: Iterable[Mapping[str, int]] = ()) -> str:
+    """Where a process sleeps, by functions of the kernel and how often each was seen; or "".
+
+    Not where one of the `others` is seen nearly as often.
+    """
+    beside = list(others)
     for place in sorted(filter(None, places), key=lambda place: -places[place]):
         told = next((text for part, text in SLEEPS.items() if part in place), None)
-        if told is not None and places[place] >= OFTEN * looks:
+        often = _share_of(places, place)
+        most = max((_share_of(one, place) for one in beside), default=0.0)
+        if told is not None and often >= OFTEN and often >= most + APART * bool(beside):
             return f"{told} ({place})"
     return ""
+
+
+def _share_of(places: Mapping[str, int], place: str) -> float:
+    return places.get(place, 0) / max(sum(places.values()), 1)
 
 
 def findings(judged: JudgedLoads) -> Iterator[Finding]:

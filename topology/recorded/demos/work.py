@@ -28,6 +28,8 @@ class GpuWork(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the usual traffic with the host."""
     multiprocessors: float
     """Percent that are taken."""
+    sleeps: float = 0.0
+    """Share of the time in which its process waits for others on the host, asleep."""
     swing: float = 1.0
     """How much of the usual waves."""
 
@@ -49,8 +51,16 @@ class DemoWork(Enum):
         utilization=100, power=0.58, memory=24, links=0.45, multiprocessors=43, swing=0.2
     )
     """Waits in each step for the rank that is late."""
-    LATE = GpuWork(utilization=45, power=0.48, memory=24, links=0.45, multiprocessors=37, swing=0.2)
-    """Idles in each step while the CPU of its rank works."""
+    LATE = GpuWork(
+        utilization=45,
+        power=0.48,
+        memory=24,
+        links=0.45,
+        multiprocessors=37,
+        swing=0.2,
+        sleeps=0.5,
+    )
+    """Idles in each step while its rank waits for the loader."""
 
 
 def work_of(shape: DemoShape, gpu: int) -> DemoWork:

@@ -103,7 +103,7 @@ def test_a_long_sentence_takes_both_lines_and_keeps_the_word_simulated() -> None
     assert text_of(two).startswith("  3 (pid 41003, GPU3) has not launched it")
     assert text_of(two).endswith("… · simulated")
     one, two = head_lines(jobs(snapshot), snapshot, (), 300, first)
-    assert text_of(one).endswith("in user mode · simulated")
+    assert text_of(one).endswith("its GPU computes meanwhile · simulated")
     assert text_of(two).startswith("  torchrun demo: 6 ranks")
 
 
