@@ -33,6 +33,9 @@ STDIN = "-"
 MOST_GPUS = 128
 """GPUs of a node with 16 packages in 8 parts; the work for all pairs grows with their square."""
 
+OTHERS = "of another machine, or of this one at another moment"
+"""Outputs in a text that are no part of the node."""
+
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
 HELPS = (
@@ -394,8 +397,14 @@ def _in_text(
     found[0].of_jobs = elsewhere
     unread = [
         (f"{path.name}, {lines}", why)
-        for lines, why in text.passed_over
+        for one in (text, *text.others)
+        for lines, why in one.passed_over
         if said is None or why != BETWEEN
+    ]
+    unread += [
+        (f"{path.name}, lines {kept.number(one.first)}-{kept.number(one.last)}", OTHERS)
+        for more in text.others
+        for one in more.sections
     ]
     if kept.until is not None:
         unread.append((f"{path.name}, from line {kept.until} on", FAR))

@@ -11,7 +11,7 @@ from ..model.part import PartialNode
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge
 from .plugged import formats
-from .sections import BROKEN, PROVES_NOTHING, read_sections
+from .sections import BROKEN, PROVES_NOTHING, Sections, read_sections
 
 MOST_GPUS = 128
 
@@ -38,6 +38,10 @@ class PastedText(msgspec.Struct, frozen=True):
     sections: tuple[PastedSection, ...]
     broken: tuple[tuple[str, str], ...] = ()
     """Lines of outputs that could not be read, and why."""
+    host: str = ""
+    """The machine's name, where the text says it."""
+    others: tuple[PastedText, ...] = ()
+    """Further machines whose outputs stand in the same text, or this one at another moment."""
 
 
 def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> PastedText | None:
@@ -55,6 +59,17 @@ def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> P
     if found is None:
         return None
     order = {form.id: place for place, form in enumerate(forms)}
+    first = _of_one(found, name, order, number)
+    if first is None:
+        return None
+    others = (_of_one(one, name, order, number) for one in found.others)
+    return msgspec.structs.replace(first, others=tuple(one for one in others if one is not None))
+
+
+def _of_one(
+    found: Sections, name: str, order: dict[str, int], number: Callable[[int], int]
+) -> PastedText | None:
+    """The node of one machine's outputs; None where they show more GPUs than a node has."""
     parts = sorted(found.parts, key=lambda item: order[item[0].id])
     said: list[PartialNode] = [part for _, part in parts]
     if sum(len(part.gpus) for part in said) > MOST_GPUS * len(said):
@@ -78,6 +93,7 @@ def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> P
             for lines, why in found.passed_over
             if why.startswith(BROKEN) or PROVES_NOTHING in why
         ),
+        host=found.host,
     )
 
 

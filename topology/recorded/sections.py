@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ import msgspec
 
 from ..model.format import Format, FormatError, ProvesNothingError
 from ..model.part import PartialNode
+from .machines import by_host, contradicts, host_before
 
 MOST_SECTIONS = 256
 BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
@@ -47,6 +48,8 @@ class TextSection(msgspec.Struct, frozen=True):
     first: int
     """Number of its first line, from 1."""
     last: int
+    host: str = ""
+    """The machine that it or the lines before it name; "" where none does."""
 
 
 class Sections(msgspec.Struct, frozen=True):
@@ -56,7 +59,11 @@ class Sections(msgspec.Struct, frozen=True):
     passed_over: tuple[tuple[str, str], ...]
     """Lines, as "lines 3-8, 12", and why they are not used."""
     sections: tuple[TextSection, ...] = ()
-    """Every output of the text, read or not, in its order."""
+    """Every output of that machine, read or not, in its order."""
+    host: str = ""
+    """Its name, where the text says it."""
+    others: tuple[Sections, ...] = ()
+    """Further machines of the same text."""
 
 
 def read_sections(
@@ -69,13 +76,33 @@ def read_sections(
     Raises FormatError where none of them can be read, with the line of the file.
     """
     text = plain(data)
-    sections, outcomes = _read(text, tuple(form for form in forms if form.starts is not None))
-    if not sections:
+    groups = _read(text, tuple(form for form in forms if form.starts is not None))
+    if not groups:
         return None
+    read = [_of_one(group, number) for group in groups]
+    errors = [error for _, error in read if error is not None]
+    machines = [said for said, _ in read]
+    if not any(one.parts for one in machines) and not _elsewhere(machines):
+        raise min(errors, key=lambda error: error.line or 0, default=None) or FormatError(
+            "nothing in it can be read"
+        )
+    # The first one that shows GPUs; what the others say is told apart.
+    first = next((one for one in machines if _shows_gpus(one)), machines[0])
+    between = _between(text, sorted(_all(machines), key=lambda section: section.first))
+    unread = ((_lines(between, number), BETWEEN),) if between else ()
+    return msgspec.structs.replace(
+        first,
+        passed_over=(*first.passed_over, *unread),
+        others=tuple(one for one in machines if one is not first),
+    )
+
+
+def _of_one(group: _Group, number: Callable[[int], int]) -> tuple[Sections, FormatError | None]:
+    """What one machine's outputs say, and the first one that cannot be read."""
     parts: list[tuple[Format, PartialNode]] = []
     passed_over: list[tuple[str, str]] = []
     first_error: FormatError | None = None
-    for section, outcome in outcomes:
+    for section, outcome in _outcomes(group):
         if isinstance(outcome, PartialNode):
             parts.append((section.form, outcome))
             continue
@@ -85,29 +112,100 @@ def read_sections(
             why = f"{_failed(section.form, outcome)}: {outcome}"
             first_error = first_error or FormatError(why, line)
         passed_over.append((_lines([(section.first, section.last)], number), str(why)))
-    if not parts and not any(section.form.elsewhere for section in sections):
-        raise first_error or FormatError("nothing in it can be read")
     if doubt := _doubt(parts):
         parts.append((parts[0][0], PartialNode(assumptions=(doubt,))))
-    between = _between(text, sections)
-    if between:
-        passed_over.append((_lines(between, number), BETWEEN))
-    return Sections(tuple(parts), tuple(passed_over), tuple(sections))
+    said = Sections(tuple(parts), tuple(passed_over), tuple(group.sections), group.host)
+    return said, first_error
+
+
+def _all(machines: Sequence[Sections]) -> list[TextSection]:
+    return [section for one in machines for section in one.sections]
+
+
+def _elsewhere(machines: Sequence[Sections]) -> bool:
+    return any(section.form.elsewhere for section in _all(machines))
+
+
+def _shows_gpus(one: Sections) -> bool:
+    return any(part.gpus for _, part in one.parts)
 
 
 _Outcome = PartialNode | FormatError | str
 """What an output says, or why it is not used."""
 
 
+class _Group:
+    """The outputs of one machine; those that were read already keep what came of them."""
+
+    def __init__(self, host: str = "") -> None:
+        self.host = host
+        self.sections: list[TextSection] = []
+        self.read: dict[int, _Outcome] = {}
+        self.parts: dict[str, list[PartialNode]] = {}
+
+    def take(self, section: TextSection, outcome: _Outcome | None) -> None:
+        self.sections.append(section)
+        self.host = self.host or section.host
+        if outcome is not None:
+            self.read[section.first] = outcome
+        if isinstance(outcome, PartialNode):
+            self.parts.setdefault(section.form.id, []).append(outcome)
+
+    def may_hold(self, section: TextSection, outcome: _Outcome | None) -> bool:
+        """Whether nothing says that an output is of another machine."""
+        if section.host and self.host:
+            return section.host == self.host
+        before = self.parts.get(section.form.id, ())
+        return not (isinstance(outcome, PartialNode) and contradicts(outcome, before))
+
+
 @lru_cache(1)  # a text that holds a log too is read once for the log and once for the node
-def _read(
-    text: str, forms: tuple[Format, ...]
-) -> tuple[list[TextSection], list[tuple[TextSection, _Outcome]]]:
-    """The outputs in a text, and what came of each."""
-    sections = split(text, forms)
-    outcomes: list[tuple[TextSection, _Outcome]] = []
+def _read(text: str, forms: tuple[Format, ...]) -> list[_Group]:
+    """The outputs in a text, by the machines that printed them."""
+    groups: list[_Group] = []
+    for section in _hosted(text, split(text, forms)):
+        alone = not (section.form.elsewhere or section.form.together)
+        outcome = _parsed(section) if alone else None
+        # The latest machine goes on, unless something tells of another one.
+        held = (one for one in reversed(groups) if one.may_hold(section, outcome))
+        named = (one for one in groups if section.host and one.host == section.host)
+        group = next(named, None) or next(held, None)
+        if group is None:
+            group = _Group()
+            groups.append(group)
+        elif group is not groups[-1]:
+            groups.remove(group)
+            groups.append(group)
+        group.take(section, outcome)
+    return sorted(groups, key=lambda one: one.sections[0].first)
+
+
+def _hosted(text: str, sections: Sequence[TextSection]) -> list[TextSection]:
+    """The sections with the host that they or the lines before them name."""
+    lines = text.split("\n")
+    found: list[TextSection] = []
+    last = 0
+    for section in sections:
+        before = host_before(lines[max(last, section.first - _LOOKED) : section.first - 1])
+        found += [
+            msgspec.structs.replace(section, host=host or before, text=own)
+            for host, own in by_host(section.text).items()
+        ]
+        last = section.last
+    return found
+
+
+def _parsed(section: TextSection) -> _Outcome:
+    try:
+        return section.form.parse(section.text.encode("utf-8", "replace"), _NO_FILE)
+    except FormatError as error:
+        return error
+
+
+def _outcomes(group: _Group) -> Iterator[tuple[TextSection, _Outcome]]:
+    """What came of each output of one machine."""
     parts: list[tuple[Format, PartialNode]] = []
-    for section in _joined(sections):
+    for section in _joined(group.sections):
         form = section.form
         outcome: _Outcome
         if form.elsewhere:
@@ -115,17 +213,13 @@ def _read(
         elif not form.repeats and any(other is form for other, _ in parts):
             outcome = f"another output of {form.id}; the first one is used"
         else:
-            try:
-                outcome = form.parse(section.text.encode("utf-8", "replace"), _NO_FILE)
-            except FormatError as error:
-                outcome = error
+            outcome = group.read.get(section.first) or _parsed(section)
         if isinstance(outcome, PartialNode):
             if _of_others(outcome, [before for other, before in parts if other is form]):
                 outcome = f"an output of {form.id} that shows other GPUs"
             else:
                 parts.append((form, outcome))
-        outcomes.append((section, outcome))
-    return sections, outcomes
+        yield section, outcome
 
 
 def _failed(form: Format, error: FormatError) -> str:
@@ -201,7 +295,7 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
         whole += form.finds is None
         first = bisect_right(lines, start)
         last = _last(text, lines, first, form)
-        if form.yields:
+        if form.yields and other < len(text):
             stop = bisect_right(lines, other)
             last = min(last, stop - 1) if first < stop <= last else last
         end = lines[last] if last < len(lines) else len(text)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gputop.topology.model.format import Format
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.formats import NAMES
-from gputop.topology.recorded.load import HEAD_BYTES, LoadedSnapshot, LoadError, load
+from gputop.topology.recorded.load import HEAD_BYTES, OTHERS, LoadedSnapshot, LoadError, load
 from gputop.topology.recorded.sections import plain
 from tests.support.cpu import within
 from tests.support.places import RECORDINGS
@@ -96,8 +96,10 @@ def test_a_matrix_without_its_command_grants_nothing(tmp_path: Path) -> None:
 def test_of_two_moments_the_first_counts(tmp_path: Path) -> None:
     loaded = read(tmp_path, f"{TOPO}\nlater\n{TOPO.replace('PHB', 'SYS')}")
     assert {pair.ancestor for pair in loaded.snapshot.machine.pairs} == {"hostbridge"}
+    assert OTHERS in {why for _, why in loaded.skipped}
+    same = read(tmp_path, f"{TOPO}\nlater\n{TOPO}")
     assert "another output of nvidia-smi topo -m; the first one is used" in {
-        why for _, why in loaded.skipped
+        why for _, why in same.skipped
     }
 
 

@@ -162,7 +162,8 @@ def examine(
     """
     said, left = symptoms(log)
     ras = ras_findings(log.pasted, log.name or "text")
-    found = tuple(sorted(weighed((*said, *pasted_findings(log.pasted), *ras)), key=_harm))
+    here = weighed((*said, *pasted_findings(log.pasted), *ras))
+    found = tuple(sorted((*here, *findings_of_others(log.pasted)), key=_harm))
     overlay = lay(log, snapshot, library=library)
     beside = None if log.pasted is None else log.pasted.snapshot
     if snapshot is None and not overlay.node and beside is not None and fits(log, beside):
@@ -241,6 +242,38 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
             )
         )
     return tuple(found)
+
+
+SEVERAL = "several-machines"
+APART = (
+    "What each machine shows is told apart: this node is {}; findings of others name them first."
+)
+ONE_EACH = "Give each machine's text, or each moment's, in a file of its own."
+
+
+def findings_of_others(pasted: PastedText | None) -> tuple[Finding, ...]:
+    """That a text is of several machines, and what the others than the first one show."""
+    if pasted is None or not pasted.others:
+        return ()
+    every = (pasted, *pasted.others)
+    names = [one.host or f"machine {at}" for at, one in enumerate(every, 1)]
+    places = [", ".join(part.where for part in one.sections[:MOST_QUOTED]) for one in every]
+    listed = "; ".join(f"{name} ({place})" for name, place in zip(names, places, strict=True))
+    head = Finding.of(
+        id=SEVERAL,
+        severity=NOTICE,
+        title=f"This text is of {len(every)} machines, or of one at several moments: {listed}",
+        cause=APART.format(names[0]),
+        fix=(Fix(text=ONE_EACH),),
+        sources=("the outputs themselves",),
+        sureness="likely",
+    )
+    told = (
+        msgspec.structs.replace(one, title=f"{name}: {one.title}", devices=())
+        for name, other in zip(names[1:], pasted.others, strict=True)
+        for one in pasted_findings(other)
+    )
+    return (head, *told)
 
 
 def _has_devices(pasted: PastedText) -> bool:

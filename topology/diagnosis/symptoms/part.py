@@ -14,7 +14,7 @@ from ...model.part import PartialNode
 from ...model.severity import CANNOT_TELL, Origin
 from ...nccl.xml.machine import part_of_topology
 from .explain import known_signs
-from .log import symptoms
+from .log import findings_of_others, symptoms
 
 _HEAD_BYTES = 64 * 1024
 """In so many bytes a program has a null byte."""
@@ -31,6 +31,7 @@ def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
     except LogUnreadable:
         return None
     found, _ = symptoms(log)
+    found = (*found, *findings_of_others(log.pasted))
     known = any(one.severity is not CANNOT_TELL for one in found)
     # Beside what describes a node, words of failure that name no operation make no log: many a list
     # of packages has some. Nor does a program, which holds all of its messages.
