@@ -340,7 +340,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         failed.append(_nothing(case))
     else:
         missing = unproven(case, lacks, (*failed, *kept))
-    told = weighed((*failed, *kept, *case.snapshot.symptoms))
+    told = weighed((*failed, *kept, *case.snapshot.symptoms), case.gpus)
     diagnosis = _verdict((*told, *missing), tuple(examined), tuple(unread), case)
     return msgspec.structs.replace(
         diagnosis, elsewhere=tuple(elsewhere), lacking=lacks, unread=unread

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from ...model.finding import Candidate, Finding
+from ...model.machine import Gpu
 from ...model.severity import CANNOT_TELL, NOTICE, Origin, Sureness
+from .boards import without_switches
 
 FAULTS = (
     "ecc-uncorrected", "gpu-lost", "row-remap-failed", "row-remap-pending", "cuda-ecc",
@@ -27,12 +29,15 @@ _AT_MOST = NOTICE.order + 1
 _SIZE = re.compile(r"\d ?(?:[KMG]i?B|bytes)\b")
 
 
-def weighed(findings: Sequence[Finding]) -> list[Finding]:
+def weighed(told: Sequence[Finding], gpus: Sequence[Gpu] = ()) -> list[Finding]:
     """The same findings, where complaints beside a fault of the hardware are no proven causes.
+
+    What needs NVSwitches is blamed on none of `gpus`, where these have none.
 
     A fault of unknown age (a notice) puts no complaint in doubt that shows its own cause, as one
     does that tells how much memory was wanted.
     """
+    findings = without_switches(told, gpus)
     faults = [one for one in findings if one.id in FAULTS and one.severity.order < _AT_MOST]
     proven = [one for one in faults if one.severity.counts]
     return [

@@ -162,7 +162,8 @@ def examine(
     """
     said, left = symptoms(log)
     ras = ras_findings(log.pasted, log.name or "text")
-    here = weighed((*said, *pasted_findings(log.pasted), *ras))
+    gpus = () if log.pasted is None else log.pasted.snapshot.machine.gpus
+    here = weighed((*said, *pasted_findings(log.pasted), *ras), gpus)
     found = tuple(sorted((*here, *findings_of_others(log.pasted)), key=_harm))
     overlay = lay(log, snapshot, library=library)
     beside = None if log.pasted is None else log.pasted.snapshot
