@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -40,7 +40,8 @@ class GpuNic(msgspec.Struct, frozen=True, kw_only=True):
 
 def gpu_nics(node: Node) -> dict[str, GpuNic]:
     """PCI address of a GPU -> its NIC; GPUs without one are left out."""
-    return {**_nearest(node), **_taken(node)}
+    taken = _taken(node)
+    return {**_nearest(node, taken), **taken}
 
 
 def _taken(node: Node) -> dict[str, GpuNic]:
@@ -106,8 +107,8 @@ def counted(library: str, gbs: float, carried: float | None) -> str:
     return f"{its_own} GB/s" if carried is None else f"carries {figure(carried)} GB/s, {its_own}"
 
 
-def _nearest(node: Node) -> dict[str, GpuNic]:
-    """By the letters of the relation matrix: what no prediction names."""
+def _nearest(node: Node, taken: Collection[str]) -> dict[str, GpuNic]:
+    """By the letters of the relation matrix: of the GPUs whose NIC no prediction names."""
     machine, matrix = node.snapshot.machine, node.matrix
     order = list(_BY_RELATION)
     found = {}
@@ -116,6 +117,8 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
     if node.prediction is None:
         reason = node.why_no_prediction or "not predicted yet"
     for gpu in machine.gpus:
+        if gpu.address in taken:
+            continue
         near = [
             (order.index(cell.code), node.devices.name(address), cell.code)
             for address in nics

@@ -168,11 +168,10 @@ def _sum(wires: Sequence[Wire], value: Callable[[Wire], float | None]) -> float 
 
 def _through_tree(graph: Graph, a: str, b: str, trees: Trees | None) -> Path | None:
     """The shortest way over PCIe and the host; devices are its ends, never in between."""
-    before = None if trees is None else trees.get(a)
-    if before is None:
-        before = _tree(graph, a)
-        if trees is not None:
-            trees[a] = before
+    if trees is None:
+        before = _tree(graph, a, b)
+    else:
+        before = trees[a] = trees.get(a) or _tree(graph, a)
     nodes = _shortest(before, a, b)
     if nodes is None:
         return None
@@ -187,10 +186,13 @@ _MOST_WAYS = 4096
 _ENDS = ("gpu", "nic", "nvswitch", "nvme")
 
 
-def _tree(graph: Graph, a: str) -> dict[str, str]:
+def _tree(graph: Graph, a: str, until: str = "") -> dict[str, str]:
+    """What comes before each node on the way from `a`; no farther than `until`."""
     before: dict[str, str] = {a: a}
     queue = [a]
     for node in queue:
+        if until in before:
+            break
         if node != a and graph.nodes[node]["kind"] in _ENDS:
             continue
         for other, edge in graph[node].items():
