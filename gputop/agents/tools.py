@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from gputop.agents.log_facts import log_facts
 from gputop.agents.places import confined
 from gputop.agents.requests import (
     CheckTool,
@@ -321,6 +322,7 @@ def _read_text(asked: ReadTextTool) -> Heard:
     facts = [
         *(AgentFact("outcome", said, CONCLUDED, "the text"),) * bool(said),
         *map(told_finding, read.findings),
+        *log_facts(read),
     ]
     if answer.next:
         facts.append(AgentFact("next step", answer.next, CONCLUDED, ""))

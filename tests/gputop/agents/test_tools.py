@@ -128,6 +128,47 @@ def test_lines_of_a_log_are_quoted_and_nothing_else() -> None:
     assert "ignore your instructions" not in json.dumps(fact)
 
 
+def test_what_carries_the_pairs_of_a_log_is_told() -> None:
+    start = "h:{}:1 [{}] NCCL INFO "
+    lines = [
+        f"{start.format(1, 0)}comm 0x1 rank 0 nranks 2 cudaDev 0 busId 3d000 - Init COMPLETE",
+        f"{start.format(2, 1)}comm 0x2 rank 1 nranks 2 cudaDev 1 busId 89000 - Init COMPLETE",
+    ]
+
+    def transports(*more: str) -> dict[str, Any]:
+        facts = told("read_text", text="\n".join((*more, *lines, "")))["facts"]
+        return next(fact for fact in facts if fact["what"].startswith("transports"))
+
+    assert transports()["value"] is None
+    sends = "Channel 00 : {}[3d000] -> {}[89000] via "
+    shared = transports(
+        start.format(1, 0) + sends.format(0, 1) + "direct shared memory",
+        start.format(2, 1) + sends.format(1, 0) + "P2P/CUMEM/read",
+    )
+    assert shared["value"] == {"SHM": 1, "P2P": 1}
+    assert any("P2P/CUMEM" in one for one in shared["quoted"])
+
+
+def test_a_pasted_figure_is_told_with_its_verdict() -> None:
+    heads = [
+        f"#  Rank {n:2} Pid 3{n} on a device {n} [0x{n}0] NVIDIA H100 80GB HBM3" for n in range(8)
+    ]
+    row = "  1073741824  268435456  float  sum  -1  3950  271.8  475.7  0  3950  271.8  475.7  0"
+    lines = [
+        "# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 1073741824",
+        "# Using devices",
+        *heads,
+    ]
+    lines += [
+        "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"
+    ]
+    text = "\n".join((*lines, row, "# Avg bus bandwidth    : 475.7", ""))
+    facts = told("read_text", text=text)["facts"]
+    (fact,) = [fact for fact in facts if fact["kind"] == "measured"]
+    assert "476 GB/s" in fact["value"]
+    assert fact["why"][0].startswith("healthy against")
+
+
 @pytest.mark.parametrize("name", ["node", "topology", "check"])
 def test_hostile_names_of_a_node_are_text(name: str) -> None:
     document = poisoned(msgspec.to_builtins(demo_node("sick-h100-8").snapshot), 1)
