@@ -408,7 +408,7 @@ def _read_from(report: JobsReport) -> tuple[str, ...]:
     """What was read where no node was: dumps, saved answers of RAS or both."""
     alone = [job.name for job in report.jobs if job.job is None]
     saved = any(name.startswith(SAVED) for name in alone)
-    by_inspector = INSPECTOR in alone
+    by_inspector = any(name.startswith(INSPECTOR) for name in alone)
     by_dumps = report.dumps.dumps or not (saved or by_inspector)
     return ("flight recorder",) * bool(by_dumps) + ("RAS",) * saved + (INSPECTOR,) * by_inspector
 

@@ -33,8 +33,8 @@ from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
 from .inspector.records import InspectorRecords
 from .inspector.telling import findings as record_findings
+from .inspector.telling import too_old, waits_of
 from .inspector.telling import unknown as unknown_of_records
-from .inspector.telling import waits_of
 from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
 from .loads.judging import JudgedLoads, LateRank, WatchedRank, judge
@@ -106,7 +106,8 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         given_findings(job, snapshot.readings, evidence.activities, labels, cpus, followed)
     )
     records = _own_records(job, inquiry)
-    inspected = compare_records(records.operations)
+    aged = too_old(records, inquiry.now)
+    inspected = compare_records(() if aged else records.operations)
     judged = _judged(job, evidence, snapshot)
     ranks = _with_loads(ranks, judged, inspected)
     reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
@@ -161,6 +162,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
             *(() if inquiry.recorded else loads_in_words.unknown(judged, several=several)),
+            *aged,
             *_unknown_of_records(inspected, records, inquiry, judged.late if reason else None),
             *(f"{path}: {why}" for path, why in records.refused),
             *(() if runs else quiet.unknown),
@@ -190,11 +192,8 @@ def _quiet(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> Silence:
 def _unknown_of_records(
     inspected: Inspected, records: InspectorRecords, inquiry: Inquiry, known: LateRank | None
 ) -> Iterator[str]:
-    """What the Inspector's records leave open.
-
-    `known`: the late rank of which the watch tells why it is late.
-    """
-    if records.operations:
+    """What the records leave open; `known`: the late rank of which the watch tells the reason."""
+    if inspected.operations:
         rank = None if known is None else known.rank
         yield from unknown_of_records(inspected, records, inquiry.now, rank)
 

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
+from ..model.units import seconds
 from .asking import JobsReport, answer, match
 from .conclude import of_dumps
 from .flight.files import FoundDumps
@@ -19,13 +21,19 @@ from .grouping import Job, jobs
 from .inspector.records import FinishedOperation, InspectorRecords
 from .inspector.records import named as records_in
 from .inspector.records import read as read_records
-from .inspector.telling import state_of
+from .inspector.telling import FRESH_SECONDS, states_of
 from .ras.client import RasReply
 from .ras.comparing import CommunicatorState
 from .ras.homes import told_apart
 from .ras.places import RasPlace
-from .saved import SavedAnswer, SavedRas, by_job, communicators_of, states_from_saved
+from .saved import SavedAnswer, SavedRas, by_job, communicators_of, states_with_answers
 from .saved import named as saved_in
+from .standing import JobState
+
+CLOCKS_SECONDS = 5.0
+"""By so much the start of a process and the first record of it may differ."""
+BEHIND_SECONDS, AHEAD_SECONDS = 12 * 3600.0, 14 * 3600.0
+"""How far the clocks of zones are behind UTC and ahead of it."""
 
 
 class JobMaterial(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,15 +87,20 @@ def of_files(
     here = () if snapshot is None else jobs(snapshot)
     told, ours = saved or SavedRas(), list[list[SavedAnswer]]()
     if here:
-        ours = [group for group in by_job(told) if _fits(group, here)]
+        ours = [group for group in by_job(told) if _fits(group, here, snapshot)]
     fitting = [one for group in ours for one in group]
     ours = [[_at_home(one) for one in group] for group in ours]
     alone = msgspec.structs.replace(
         told, answers=tuple(one for one in told.answers if one not in fitting)
     )
-    own, rest = _parted(records or InspectorRecords(), here)
-    others = (of_dumps(dumps), state_of(rest))
-    states = (*states_from_saved(alone), *(one for one in others if one is not None))
+    read_at = None if snapshot is None else snapshot.taken_at
+    own, rest = _parted(records or InspectorRecords(), here, read_at or 0.0)
+    of_dump = of_dumps(dumps)
+    saved_alone = (
+        _of_then(state, apart) if (apart := _apart(last.answer.timestamp, read_at)) else state
+        for state, last in states_with_answers(alone)
+    )
+    states = (*saved_alone, *filter(None, [of_dump]), *states_of(rest, read_at))
     if snapshot is None:
         return JobsReport(jobs=states, dumps=dumps)
     ras = tuple(state for group in ours for state in communicators_of(group))
@@ -103,22 +116,70 @@ def _at_home(one: SavedAnswer) -> SavedAnswer:
     return msgspec.structs.replace(one, answer=told_apart(one.answer))
 
 
-def _fits(group: Sequence[SavedAnswer], here: Sequence[Job]) -> bool:
-    """Whether these answers are about a job of the node: they name its processes, or its size."""
+def _fits(group: Sequence[SavedAnswer], here: Sequence[Job], snapshot: NodeSnapshot | None) -> bool:
+    """Whether these answers are about a job of the node: they name its processes, or its size.
+
+    Not where they are of another day.
+    """
+    if _apart(group[-1].answer.timestamp, None if snapshot is None else snapshot.taken_at):
+        return False
     ras: Sequence[CommunicatorState] = communicators_of(group)
     found = match(here, ras, [group[-1].answer], [True] * len(here))
     return not found.rest and any(found.answers)
 
 
+def _apart(timestamp: float | None, read_at: float | None) -> str:
+    """How long before or after the node was read RAS answered; "" where it may be the same time.
+
+    RAS tells the clock of its machine, whose zone is between 14 h before and 12 h behind UTC.
+    """
+    if timestamp is None or not read_at:
+        return ""
+    ago = read_at - timestamp
+    if ago > BEHIND_SECONDS + FRESH_SECONDS:
+        return f"about {seconds(ago)} before the node was read"
+    return f"about {seconds(-ago)} after the node was read" if -ago > AHEAD_SECONDS else ""
+
+
+def _of_then(state: JobState, when: str) -> JobState:
+    """What was said of a job at another time, which is no verdict on it now."""
+    wrong = state.verdict in (JobVerdict.HANGS, JobVerdict.WAITS, JobVerdict.FAULTY)
+    text = state.sentence.removeprefix(f"{state.name}: ")
+    brief = state.brief.removeprefix(f"{state.name}: ")
+    return msgspec.structs.replace(
+        state,
+        sentence=f"{state.name}: {when}: {text}; whether that is so still is not known",
+        brief=f"{state.name}: {when}: {brief}" if brief else "",
+        verdict=JobVerdict.FAULTY if wrong else JobVerdict.UNKNOWN,
+    )
+
+
 def _parted(
-    records: InspectorRecords, here: Sequence[Job]
+    records: InspectorRecords, here: Sequence[Job], read_at: float
 ) -> tuple[InspectorRecords, InspectorRecords]:
-    """The records of the jobs here, and the others."""
-    pids = {user.pid for job in here for user in job.processes}
-    hosts = {user.reading.hostname for job in here for user in job.processes} - {None}
+    """The records of the jobs here, and the others.
+
+    Others are those of an earlier process with such a PID, and of a job whose newest one is too old
+    to speak of the time when the node was read.
+    """
+    users = {user.pid: user.reading for job in here for user in job.processes}
+    jobs_of = {user.pid: job.key for job in here for user in job.processes}
+    hosts = {reading.hostname for reading in users.values()} - {None}
+
+    def fits(one: FinishedOperation) -> bool:
+        reading = users.get(one.pid or 0)
+        if reading is None or (hosts and one.host not in hosts):
+            return False
+        return one.written_at >= (reading.started_at or 0.0) - CLOCKS_SECONDS
+
+    newest: dict[str, float] = {}
+    for one in filter(fits, records.operations):
+        key = jobs_of[one.pid or 0]
+        newest[key] = max(newest.get(key, 0.0), one.written_at)
+    fresh = {key for key, at in newest.items() if read_at - at < FRESH_SECONDS}
     own, rest = list[FinishedOperation](), list[FinishedOperation]()
     for one in records.operations:
-        ours = one.pid in pids and (not hosts or one.host in hosts)
+        ours = fits(one) and jobs_of[one.pid or 0] in fresh
         (own if ours else rest).append(one)
     return (
         msgspec.structs.replace(records, operations=tuple(own), refused=()),

@@ -192,13 +192,8 @@ def _document(name: str, data: bytes) -> SavedRas:
     return in_sections(name, (PastedSection(TOOL, 1, lines),))
 
 
-def states_from_saved(saved: SavedRas) -> tuple[JobState, ...]:
-    """Where each job stood when its last answer was kept."""
-    return tuple(state for state, _ in states_with_answers(saved))
-
-
 def states_with_answers(saved: SavedRas) -> Iterator[tuple[JobState, SavedAnswer]]:
-    """The same, each with the last answer that it is from."""
+    """Where each job stood when its last answer was kept, with that answer."""
     for group in by_job(saved):
         yield _job(group), group[-1]
 

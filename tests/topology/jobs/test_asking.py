@@ -107,13 +107,17 @@ def test_records_of_the_inspector_tell_for_whom_the_others_wait(
         names = f"NCCL_INSPECTOR_ENABLE=1\0NCCL_INSPECTOR_DUMP_DIR={records}\0"
         (folder / "environ").write_text(names)
     newest = (START_US + 19 * 50_000) / 1e6
-    asker = Asker(FolderTree(tmp_path), lambda _: None, lambda: 0.0, now=lambda: newest + 300)
+    asker = Asker(FolderTree(tmp_path), lambda _: None, lambda: 0.0, now=lambda: newest + 30)
     for chosen in ("", str(records)):
         (job,) = ask_live(there, asker=asker, inspector=chosen).jobs
-        assert any("since its newest record, 5 min ago" in open_ for open_ in job.unknown)
+        assert any("since its newest record, 30 s ago" in open_ for open_ in job.unknown)
         assert job.verdict is JobVerdict.SLOW
         assert "it comes last in 20 of 20 all-reduces" in job.sentence
         assert "the others wait for it 40 % of the time, 20.0 ms in each" in job.sentence
+    aged = Asker(FolderTree(tmp_path), lambda _: None, lambda: 0.0, now=lambda: newest + 300)
+    (job,) = ask_live(there, asker=aged).jobs
+    assert job.verdict is JobVerdict.UNKNOWN, "they say nothing of now"
+    assert any("the newest is 5 min old" in line for line in job.unknown)
     (folder / "environ").write_text("")
     (job,) = ask_live(there, asker=asker).jobs
     assert job.verdict is JobVerdict.UNKNOWN, "one rank's records are missing"

@@ -15,7 +15,7 @@ from gputop.topology.jobs.saved import (
     MOST_BYTES,
     in_sections,
     named,
-    states_from_saved,
+    states_with_answers,
 )
 from gputop.topology.jobs.standing import JobState
 from gputop.topology.model.severity import JobVerdict
@@ -41,7 +41,7 @@ def jobs_of(folder: Path, text: str | bytes) -> tuple[JobState, ...]:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     saved, others = named([str(path)])
     assert others == ()
-    return states_from_saved(saved)
+    return tuple(state for state, _ in states_with_answers(saved))
 
 
 def counted(*launched: int, at: str = "2026-11-23 15:00:00") -> str:

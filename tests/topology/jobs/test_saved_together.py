@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from gputop.answers.jobs import JobsAnswer, JobsRequest, answer
+from gputop.reading import load_snapshot
 from gputop.topology.jobs.held_back import most_channels
 from gputop.topology.jobs.inspector.comparing import compare
 from gputop.topology.jobs.inspector.records import looks_like, read
@@ -110,3 +114,36 @@ def test_the_channels_that_variables_leave(variables: dict[str, str], channels: 
         for user in job.processes
     )
     assert most_channels(msgspec.structs.replace(job, processes=users)) == channels
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [
+        (0, ""),
+        (11, ""),
+        (36, "about 1 d 12 h before the node was read: 2 ranks, 1 waits"),
+        (-30.5, "about 1 d 6 h after the node was read: 2 ranks, 1 waits"),
+    ],
+)
+def test_answers_of_another_day_are_no_verdict_on_now(
+    hours: float, words: str, tmp_path: Path
+) -> None:
+    """The clock of a machine names no zone: within half a day it may be the same time."""
+    shutil.copy(SAVED / "tp/node.json.gz", tmp_path)
+    taken = load_snapshot((str(tmp_path / "node.json.gz"),)).taken_at - 3600 * hours
+    world = json.loads((RECORDINGS / "ras" / "behind.json").read_text())
+    for number, rank in enumerate(world["communicators"][0]["ranks"]):
+        rank["pid"] = 2885 + number
+    parts = []
+    for ago in (700, 0):
+        at = datetime.fromtimestamp(taken - ago, timezone.utc)
+        parts.append(json.dumps(world | {"timestamp": at.strftime("%Y-%m-%d %H:%M:%S")}))
+    (tmp_path / "ras.txt").write_text("\n".join(parts))
+    jobs = answer(JobsRequest(sources=(str(tmp_path),))).report.jobs
+    if not words:
+        assert [job.verdict for job in jobs] == [JobVerdict.HANGS]
+        return
+    then, now = jobs
+    assert (then.verdict, now.verdict) == (JobVerdict.FAULTY, JobVerdict.UNKNOWN)
+    assert words in then.sentence
+    assert then.sentence.endswith("whether that is so still is not known")

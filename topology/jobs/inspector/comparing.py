@@ -18,6 +18,7 @@ import msgspec
 
 from ...model.english import plural
 from ..collectives import spoken
+from .doubting import agreed, doubts
 from .records import FinishedOperation
 
 LEAST_OPERATIONS = 5
@@ -125,11 +126,13 @@ class Inspected(msgspec.Struct, frozen=True, kw_only=True):
     transfers: int = 0
     """Sends and receives, of which nothing is concluded."""
     operations: int = 0
+    doubts: tuple[str, ...] = ()
+    """Lines on records that contradict each other, and on those that are missing."""
 
 
 def compare(operations: Sequence[FinishedOperation]) -> Inspected:
     """Put the ranks of each communicator side by side; a record that stands twice counts once."""
-    operations = tuple(dict.fromkeys(operations))
+    operations, contrary = agreed(dict.fromkeys(operations))
     collectives = [one for one in operations if one.peer is None]
     timed = [one for one in collectives if one.on_gpu and one.seconds > 0]
     by_rank: dict[str, dict[int, list[FinishedOperation]]] = defaultdict(lambda: defaultdict(list))
@@ -150,6 +153,7 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
         by_cpu=sum(not one.on_gpu for one in collectives),
         transfers=len(operations) - len(collectives),
         operations=len(operations),
+        doubts=(*contrary, *doubts(timed)),
     )
 
 

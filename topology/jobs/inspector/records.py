@@ -1,9 +1,9 @@
 """Records of NCCL's Inspector: what each finished operation of a rank took.
 
 NCCL's profiler plugin of this name (ext-profiler/inspector, and RCCL's copy of it) writes one file
-a process, one JSON document a line. Formats v4.0 to v5 are read, by the fields that they share;
-what a version has beside them is not asked. The plugin writes what had finished when its thread
-looked, so operations in between may be missing.
+a process, one JSON document a line. Its format is v4.0 from NCCL 2.28 to 2.30 (inspector_json.cc);
+others are read by the fields that they share with it, and named. The plugin writes what had
+finished when its thread looked, so operations in between may be missing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -28,6 +29,10 @@ MOST_OPERATIONS = 500_000
 HEAD_BYTES = 64 * 1024
 UNNAMED = "unknown"
 """The plugin's word for a communicator without a name (inspector_json.cc)."""
+KNOWN_FORMAT = "v4."
+MOST_FORMATS = 4
+MOST_BUS_GBS = 20_000.0
+"""Ten times what a GPU sends over NVLink 6, one way: no collective is faster."""
 LONGEST_SECONDS = 3600.0
 MOST_RANKS = 2**20
 PROMETHEUS = (
@@ -111,6 +116,8 @@ class InspectorRecords(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[FinishedOperation, ...] = ()
     lost: int = 0
     """Operations that the plugin says it dropped (dump_stats, since v4.1)."""
+    formats: tuple[str, ...] = ()
+    """Formats of which nothing is known; "" for records that name none."""
     refused: tuple[tuple[str, str], ...] = ()
     """File and why."""
 
@@ -127,6 +134,7 @@ class _Metadata(msgspec.Struct):
     dump_timestamp_us: float
     hostname: str = ""
     pid: int | None = None
+    inspector_output_format_version: Any = ""
 
 
 class _Collective(msgspec.Struct, rename=lambda name: f"coll_{name}"):
@@ -202,6 +210,7 @@ def read(
     """
     operations: list[FinishedOperation] = []
     refused: list[tuple[str, str]] = []
+    formats = set[str]()
     lost, budget = 0, Budget("jobs")
     for path in dict.fromkeys(paths):
         if budget.over or len(operations) >= MOST_OPERATIONS:
@@ -222,11 +231,16 @@ def read(
         if is_prometheus(data[:4096]):
             refused.append((path, PROMETHEUS))
             continue
-        found, dropped, doubts = _parsed(data, MOST_OPERATIONS - len(operations))
+        found, dropped, doubts = _parsed(data, MOST_OPERATIONS - len(operations), formats)
         operations += found
         lost += dropped
         refused += [(path, doubt) for doubt in (*cut, *doubts)]
-    return InspectorRecords(operations=tuple(operations), lost=lost, refused=tuple(refused))
+    return InspectorRecords(
+        operations=tuple(operations),
+        lost=lost,
+        formats=tuple(sorted(formats)),
+        refused=tuple(refused),
+    )
 
 
 def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -275,8 +289,13 @@ def _text(path: str, *, follow: bool, most: int) -> tuple[bytes, float, tuple[st
     return unpacked(data, MOST_BYTES), written_at, cut
 
 
-def _parsed(data: bytes, most: int) -> tuple[list[FinishedOperation], int, list[str]]:
-    """Operations of a text, how many the plugin dropped, and what is odd about its lines."""
+def _parsed(
+    data: bytes, most: int, formats: set[str]
+) -> tuple[list[FinishedOperation], int, list[str]]:
+    """Operations of a text, how many the plugin dropped, and what is odd about its lines.
+
+    `formats` gets those that are not known.
+    """
     found: list[FinishedOperation] = []
     lines = data.split(b"\n")
     dropped: dict[tuple[str, int], int] = {}
@@ -297,6 +316,9 @@ def _parsed(data: bytes, most: int) -> tuple[list[FinishedOperation], int, list[
             )
         if operation is not None and _is_possible(operation):
             found.append(operation)
+            version = str(read.metadata.inspector_output_format_version or "")
+            if not version.startswith(KNOWN_FORMAT) and len(formats) < MOST_FORMATS:
+                formats.add(version[:20])
         else:
             nonsense += operation is not None
     return found, sum(dropped.values()), list(_doubts(unread, nonsense))
@@ -347,4 +369,5 @@ def _is_possible(operation: FinishedOperation) -> bool:
         and 0 <= operation.seconds <= LONGEST_SECONDS
         and 0 < operation.written_at < 1e11
         and bool(operation.name)
+        and (operation.bus_gbs(operation.seconds) or 0.0) <= MOST_BUS_GBS
     )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from itertools import islice
+
+import msgspec
 
 from ...model.english import listing, plural
 from ...model.finding import Finding
@@ -10,6 +14,7 @@ from ...model.severity import SLOW, JobVerdict
 from ...model.units import gbs, percent, seconds, size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
+from ..flight.comparing import ranks_text
 from ..lateness import is_late, wait_for_it, who_waits
 from ..standing import (
     JobState,
@@ -30,35 +35,39 @@ from .comparing import (
     compare,
     worst,
 )
+from .doubting import LONGEST_NAME, by_job, named
 from .records import FinishedOperation, InspectorRecords
 
 NAME = "NCCL Inspector"
 MOST_KINDS = 8
 MOST_NAMED = 3
-OLD_SECONDS = 10.0
-"""A record that is older says little of this moment."""
+MOST_JOBS = 64
+LATEST = 253_402_300_799.0
+"""The last second that has a date of four digits."""
+OLD_SECONDS, FRESH_SECONDS = 10.0, 60.0
+"""From the first on a record says little of this moment, from the second on nothing."""
+OTHERS = "whether other records here are of this job: no process and no communicator is in both"
 BY_DESIGN = (
     "a rank that evaluates or writes a checkpoint alone, and a stage of a pipeline, come last too"
 )
 
 
-def sentence(inspected: Inspected) -> Sentence:
+def sentence(inspected: Inspected, *, then: bool = False) -> Sentence:
     """What the operations prove of who waits for whom, behind "4 ranks, ".
 
     They have all ended: a collective that never ends leaves no record, so none of this says that
-    the job is well.
+    the job is well. `then`: they are too old to speak of this moment.
     """
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
         slow = (kind.share or 0.0) >= SLOW_SHARE
-        waits = _waits_for_it(kind)
+        waits, last = _waits_for_it(kind, then=then), _comes_last(kind, then=then)
         if not slow:
-            return Sentence(
-                f"rank {kind.late.rank} {_comes_last(kind)}; {waits}", JobVerdict.UNKNOWN
-            )
-        why = f"it {_comes_last(kind)}"
-        brief = is_late(kind.late.rank, kind.share or 0.0, _bound(kind), why)
-        return Sentence(f"{brief}; {waits}", JobVerdict.SLOW, brief)
+            return Sentence(f"rank {kind.late.rank} {last}; {waits}", JobVerdict.UNKNOWN)
+        share = kind.share or 0.0
+        brief = is_late(kind.late.rank, share, _bound(kind), f"it {last}", then=then)
+        verdict = JobVerdict.UNKNOWN if then else JobVerdict.SLOW
+        return Sentence(f"{brief}; {waits}", verdict, brief)
     turns = next((one for one in inspected.kinds if _waiting_long(one)), None)
     if turns is not None:
         return Sentence(f"no rank is always the last: {_by_turns(turns)}", JobVerdict.UNKNOWN)
@@ -84,20 +93,21 @@ def _quick(kind: OperationKind) -> str:
     )
 
 
-def _comes_last(kind: OperationKind) -> str:
+def _comes_last(kind: OperationKind, *, then: bool = False) -> str:
     late = kind.late
     assert late is not None
-    return f"comes last in {late.last:,} of {plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
+    comes = "came" if then else "comes"
+    return f"{comes} last in {late.last:,} of {plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
 
 
-def _waits_for_it(kind: OperationKind) -> str:
+def _waits_for_it(kind: OperationKind, *, then: bool = False) -> str:
     """For how long the others wait, of their time where that is known."""
     middle, others = kind.waiting[len(kind.waiting) // 2], len(kind.waiting)
     if kind.share is not None:
         each = f", {_time(middle.seconds)} in each"
-        return wait_for_it(others, kind.share, _how(kind), each)
+        return wait_for_it(others, kind.share, _how(kind), each, then=then)
     untold = "how much of the time that is, these records do not tell"
-    return f"{who_waits(others)} for it {_time(middle.seconds)} in each; {untold}"
+    return f"{who_waits(others, then=then)} for it {_time(middle.seconds)} in each; {untold}"
 
 
 def _how(kind: OperationKind) -> str:
@@ -142,19 +152,33 @@ def _time(seconds: float) -> str:
 def _why_nothing(inspected: Inspected) -> str:
     if inspected.alone:
         _, ranks, every = inspected.alone[0]
-        who = f"rank{'s' * (len(ranks) > 1)} {listing([str(rank) for rank in ranks], MOST_NAMED)}"
         return (
-            f"records of {who} alone, of {every:,}: what a rank waited for others is not told "
-            "apart from the transfer"
+            f"records of {_ranks_in_words(ranks)} alone, of {every:,}, and none of "
+            f"{_missing(ranks, every)}: what a rank waited for others is not told apart from the "
+            "transfer"
         )
     if inspected.by_cpu and not inspected.kinds:
         return "no record has the GPU's own time, so who waits for whom is not known"
     return f"too few operations that all ranks recorded ({plural(inspected.operations, 'record')})"
 
 
-def findings(inspected: Inspected) -> Iterator[Finding]:
-    """What the records prove, one fact each."""
-    guilty = worst(inspected)
+def _ranks_in_words(ranks: Sequence[int], more: int = 0) -> str:
+    named = [str(rank) for rank in ranks[:MOST_NAMED]]
+    left = len(ranks) + more - len(named)
+    several = "s" * (len(ranks) + more > 1)
+    return f"rank{several} {', '.join(named)} and {left:,} more" if left else ranks_text(ranks)
+
+
+def _missing(ranks: Sequence[int], every: int) -> str:
+    """The ranks without a record, of which there may be a million."""
+    have = set(ranks)
+    first = list(islice((rank for rank in range(every) if rank not in have), MOST_NAMED))
+    return _ranks_in_words(first, every - len(have) - len(first))
+
+
+def findings(inspected: Inspected, *, then: bool = False) -> Iterator[Finding]:
+    """What the records prove, one fact each; `then`: nothing of it is harmful now."""
+    guilty = None if then else worst(inspected)
     for kind in inspected.kinds[:MOST_KINDS]:
         severity = {"severity": SLOW} if kind is guilty else {}
         ranks = [] if kind.late is None else [kind.late.rank]
@@ -195,11 +219,11 @@ def unknown(
         who = f"why rank {kind.late.rank} comes last"
         yield f"{who}: its CPU, its GPU, its data or its work; {BY_DESIGN}"
     yield "whether a rank computes while it transfers or waits: records show operations alone"
-    newest = max((one.written_at for one in records.operations), default=0.0)
+    newest = newest_of(records)
     if now is None:
         yield (
             "whether the job still runs, and whether an operation never ended: records are of "
-            "those that have ended"
+            f"those that have ended{f', the last of them at {_date(newest)}' if newest else ''}"
         )
     elif now - newest >= OLD_SECONDS:
         yield (
@@ -208,6 +232,13 @@ def unknown(
         )
     if records.lost:
         yield f"{plural(records.lost, 'operation')} that the plugin dropped before it wrote them"
+    if records.formats:
+        told = listing([name or "without a name" for name in records.formats], MOST_NAMED)
+        yield (
+            f"whether all is understood: records of a format {told}, which gputop does not know, "
+            "are read as v4.0"
+        )
+    yield from inspected.doubts
     if inspected.contradicting:
         yield (
             f"{plural(inspected.contradicting, 'record')} with a bandwidth that is not that of "
@@ -219,25 +250,68 @@ def unknown(
         both = plural(inspected.transfers, "send or receive", "sends and receives")
         yield f"who waits in {both}"
     for name, ranks, every in inspected.alone if inspected.kinds else ():
-        yield f"communicator {name}: records of {len(ranks):,} of its {every:,} ranks"
+        yield (
+            f"communicator {name[:LONGEST_NAME]}: records of {len(ranks):,} of its {every:,} "
+            f"ranks, none of {_missing(ranks, every)}"
+        )
 
 
-def state_of(records: InspectorRecords) -> JobState | None:
-    """What records alone say, of a job that need not run any more; None without records."""
-    if not records.operations:
-        return None
+def too_old(records: InspectorRecords, now: float | None) -> tuple[str, ...]:
+    """What is said of records that are too old to speak of this moment; () of others."""
+    newest = newest_of(records)
+    if now is None or not newest or now - newest < FRESH_SECONDS:
+        return ()
+    return (
+        f"what the Inspector's records say: the newest is {seconds(now - newest)} old, so they say "
+        "nothing of now; `gputop jobs --from DIR` tells of then",
+    )
+
+
+def newest_of(records: InspectorRecords) -> float:
+    """When the newest was written, seconds since the epoch; 0 without records."""
+    return max((one.written_at for one in records.operations), default=0.0)
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(min(at, LATEST), timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def states_of(records: InspectorRecords, read_at: float | None = None) -> Iterator[JobState]:
+    """What records alone say of each job that wrote them, which need not run any more.
+
+    `read_at`: when the node was read beside which they lie, seconds since the epoch.
+    """
+    parts = by_job(records.operations)
+    left = len(parts) - MOST_JOBS
+    apart = (OTHERS,) * (len(parts) > 1)
+    if left > 0:
+        apart = (f"what records of {left:,} more jobs say: gputop tells of {MOST_JOBS}", *apart)
+    for own in parts[:MOST_JOBS]:
+        name = f"{NAME} ({named(own)})" if apart else NAME
+        yield _state_of(msgspec.structs.replace(records, operations=own), name, read_at, apart)
+
+
+def _state_of(
+    records: InspectorRecords, name: str, read_at: float | None, apart: tuple[str, ...]
+) -> JobState:
     inspected = compare(records.operations)
-    said = sentence(inspected)
-    every = max((one.ranks for one in records.operations), default=0)
+    ago = 0.0 if read_at is None else read_at - newest_of(records)
+    then = ago >= FRESH_SECONDS
+    said = sentence(inspected, then=then)
+    every = max(one.ranks for one in records.operations)
+    when = f"{seconds(ago)} before the node was read: " if then else ""
     return JobState(
-        name=NAME,
-        program=NAME,
-        sentence=f"{NAME}: {plural(every, 'rank')}, {said.text}",
+        name=name,
+        program=name,
+        sentence=f"{name}: {when}{plural(every, 'rank')}, {said.text}",
         verdict=said.verdict,
-        brief=said.behind(NAME),
-        ranks=tuple(_ranks(records.operations, inspected)),
-        findings=tuple(findings(inspected)),
-        unknown=tuple(unknown(inspected, records)),
+        brief=f"{name}: {when}{said.brief}" if said.brief else "",
+        ranks=tuple(_ranks(records.operations, Inspected() if then else inspected)),
+        findings=tuple(findings(inspected, then=then)),
+        unknown=(
+            *apart,
+            *unknown(inspected, records),
+        ),
     )
 
 

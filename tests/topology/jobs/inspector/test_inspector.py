@@ -28,7 +28,7 @@ from gputop.topology.jobs.inspector.records import (
     named,
     read,
 )
-from gputop.topology.jobs.inspector.telling import sentence, state_of, waits_of
+from gputop.topology.jobs.inspector.telling import sentence, states_of, waits_of
 from gputop.topology.model.severity import JobVerdict
 from tests.support.places import RECORDINGS
 from tests.topology.jobs.inspector.made import START_US, lines, record
@@ -79,7 +79,7 @@ def test_ranks_that_keep_step_are_neither_accused_nor_called_well(tmp_path: Path
     text, verdict = said(told)
     assert verdict is JobVerdict.UNKNOWN
     assert text.startswith("no rank waited long for another: all-reduce of 64.0 MiB takes 246 us")
-    state = state_of(told)
+    (state,) = states_of(told)
     assert state is not None
     assert any(line.startswith("whether the job still runs") for line in state.unknown)
 
@@ -177,7 +177,7 @@ def test_lost_torn_contradicting_and_foreign_records_are_each_one_line(tmp_path:
         "1 line of it is no record",
         "1 record of it with figures that cannot be, left out",
     ]
-    state = state_of(told)
+    (state,) = states_of(told)
     assert state is not None
     assert state.verdict is JobVerdict.SLOW
     assert any(text.startswith("9 operations that the plugin dropped") for text in state.unknown)
@@ -228,7 +228,7 @@ def test_of_a_long_file_the_last_part_is_read(tmp_path: Path) -> None:
 def test_any_bytes_are_read_or_refused(octets: bytes, at: int) -> None:
     text = lines(lambda *_: 245.0, count=1)[0]
     looks_like(octets)
-    found, lost, doubts = records._parsed(text[:at] + octets + text[at:], 10)
+    found, lost, doubts = records._parsed(text[:at] + octets + text[at:], 10, set())
     assert len(found) <= 10
     assert lost >= 0
     assert all("\n" not in doubt for doubt in doubts)
@@ -240,7 +240,7 @@ def test_any_bytes_are_read_or_refused(octets: bytes, at: int) -> None:
 )
 def test_of_recorded_jobs_the_late_rank_is_named_and_no_other(name: str, late: int | None) -> None:
     folder = RECORDINGS / "inspector" / f"h100x2-{name}"
-    state = state_of(read([str(path) for path in sorted(folder.iterdir())]))
+    (state,) = states_of(read([str(path) for path in sorted(folder.iterdir())]))
     assert state is not None
     named = [rank.rank for rank in state.ranks if rank.trouble is not None]
     assert named == ([] if late is None else [late])
@@ -252,7 +252,7 @@ def test_lines_that_were_written_together_are_no_measure_of_time(tmp_path: Path)
         one = record(rank, number, 245.0 if rank else 29_000.0)
         one["metadata"]["dump_timestamp_us"] = START_US + 30 * number
         own[rank].append(json.dumps(one).encode())
-    state = state_of(kept(tmp_path, {rank: b"\n".join(text) for rank, text in own.items()}))
+    (state,) = states_of(kept(tmp_path, {rank: b"\n".join(text) for rank, text in own.items()}))
     assert state is not None
     assert state.verdict is JobVerdict.UNKNOWN
     assert "do not tell" in state.sentence
@@ -291,7 +291,7 @@ LEAST: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("field", [*BOUNDS, *(f"least {name}" for name in LEAST)])
 def test_what_no_operation_can_have_is_not_taken(field: str, tmp_path: Path) -> None:
-    sound = kept(tmp_path, lines(lambda *_: 244.0, 1)).operations[0]
+    sound = replace(kept(tmp_path, lines(lambda *_: 244.0, 1)).operations[0], name="Scatter")
     least = field.startswith("least ")
     name = field.removeprefix("least ")
     possible, impossible = (LEAST if least else BOUNDS)[name]
