@@ -457,8 +457,12 @@ def _unknown_is_open(fact: AgentFact) -> AgentFact:
 
 
 def _error_text(error: GputopError, *, redact: bool) -> str:
-    """An error without lines of a file: a tool would show any file that its user may read."""
-    text = str(error).replace(getattr(error.__cause__, "quoted", ""), "")
+    """An error without lines of a text: a tool would show any file that its user may read, and
+    an agent could take them for words of gputop.
+    """  # noqa: D205
+    text, cause = str(error), error.__cause__
+    while cause is not None:
+        text, cause = text.replace(getattr(cause, "quoted", ""), ""), cause.__cause__
     if redact:
         from gputop.checking.redacting import hidden
 

@@ -381,11 +381,14 @@ def page(answer: LogAnswer | JobsAnswer) -> Page:
 
 
 class ReadError(GputopError):
-    """A log that cannot be used; one line. `unreadable`: the path could not be opened."""
+    """A log that cannot be used; one line. `unreadable`: the path could not be opened.
 
-    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+    `quoted`: what of the text stands word by word in the log.
+    """
+
+    def __init__(self, text: str, *, unreadable: bool = False, quoted: str = "") -> None:
         super().__init__(text)
-        self.unreadable = unreadable
+        self.unreadable, self.quoted = unreadable, quoted
 
 
 def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
@@ -418,11 +421,19 @@ def read_stream(
         raise ReadError(f"{name}: {error}") from error
     understood = not log.empty or log.suspects or spoken_of(log.context) or explain(log)
     if not understood:
-        raise ReadError(f"{name}: {_nothing(log)}")
+        quoted = _quoted(log)
+        raise ReadError(f"{name}: {_nothing(log, quoted)}", quoted=quoted)
     return log
 
 
-def _nothing(log: LogReport) -> str:
+def _quoted(log: LogReport) -> str:
+    """Some lines of a text that nobody understands."""
+    lines = (log.suspects or log.openings)[:MOST_QUOTED]
+    said = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
+    return f" ({said})" if said else ""
+
+
+def _nothing(log: LogReport, quoted: str) -> str:
     """Say that nothing was understood: where the reading ended, some lines, what to fetch."""
     unread = [what for what in log.more if what.startswith("rest of the log")]
     if unread:
@@ -430,12 +441,10 @@ def _nothing(log: LogReport) -> str:
     if log.pasted is not None and log.pasted.broken:
         where, why = log.pasted.broken[0]
         return f"{where}: {why}"
-    lines = (log.suspects or log.openings)[:MOST_QUOTED]
-    quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
     far = "" if log.outputs_until is None else f"; {not_looked_through(log.outputs_until)}"
     about = spoken_of(log.openings)
     more = "; ".join(f"about {subject.name}: {subject.fetch}" for subject in about)
-    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {more or FETCH}"
+    return f"{NO_LINES}{quoted}{far}; {more or FETCH}"
 
 
 QUESTION = Question(name="log", request=LogRequest, answer=answer, page=page, width=text_width)
