@@ -137,8 +137,9 @@ def test_the_range_follows_the_band_of_the_wire() -> None:
     found = step_time(DENSE, Layout(tp=4), PLAN, RATES, ranged)
     assert isinstance(found, StepTime)
     rest = found.step_s - found.exposed_s
-    assert found.least_s == pytest.approx(0.9 * rest + found.exposed_s / 2)
-    assert found.most_s == pytest.approx(1.1 * rest + found.exposed_s * 2)
+    # The host of this step takes little, and it waits for nothing.
+    assert found.least_s == pytest.approx(0.9 * rest + found.exposed_s / 2, rel=1e-3)
+    assert found.most_s == pytest.approx(1.1 * rest + found.exposed_s * 2, rel=1e-3)
     assert math.isfinite(found.most_s)
 
 

@@ -1,12 +1,15 @@
 """Steps of two H200 with what `gputop probe launch` had measured on their host just before.
 
-The code that predicts was committed before, the factor came from the host: 3.99. Tensor parallelism
-takes less there than its share of launches by then, DDP of four sequences more.
+The code that predicts was committed before each run, the factor came from the host: 3.99 and 3.78.
+`two_gpus_probed.json` has what the first run measured. `two_gpus_told.json` has the second one with
+what was told before it: 32 steps, half of them within 8.3 %, the worst, of DDP with small batches,
+34 % too short. There the host and the GPU take about as long, and the step is longer than either.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -23,51 +26,80 @@ from gputop.topology.model.snapshot import Measurement
 from tests.harness.training import predict
 from tests.harness.training.plans import TrainingRun, shape_of
 
-RECORDED: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "two_gpus_probed.json").read_text(encoding="utf-8")
-)
+HERE = Path(__file__).parent
+RECORDED: dict[str, dict[str, Any]] = {
+    name: json.loads((HERE / f"two_gpus_{name}.json").read_text(encoding="utf-8"))
+    for name in ("probed", "told")
+}
+FACTORS = {"probed": 3.99, "told": 3.78}
+COUNTS = {"probed": 10, "told": 32}
 NAMES = TrainingRun.__dataclass_fields__
 
 
 @cache
-def predicted(p2p: bool, run: TrainingRun) -> tuple[float, float]:
-    host = launches_here(msgspec.convert(RECORDED["probed"], tuple[Measurement, ...]))
+def factor(name: str) -> float | None:
+    return launches_here(msgspec.convert(RECORDED[name]["probed"], tuple[Measurement, ...]))
+
+
+@cache
+def predicted(name: str, run: TrainingRun) -> tuple[float, float]:
     shape, way = predict.model(shape_of(run.shape)), predict.WAYS[run.layout]
-    plan = predict.plan(run, host or 1.0)
+    plan = predict.plan(run, factor(name) or 1.0)
     assert plan.style is KernelStyle.EAGER
-    time = step_time(shape, way, plan, predict.rates("H200-SXM"), predict.wires(p2p))
+    time = step_time(shape, way, plan, predict.rates("H200-SXM"), predict.wires(run.p2p))
     assert isinstance(time, StepTime)
     return time.step_s, memory_peak(shape, way, plan).allocated
 
 
-def rows() -> list[tuple[TrainingRun, float, int]]:
-    return [
-        (TrainingRun(**{name: row[name] for name in NAMES}), row["step_s"], row["peak_bytes"])
-        for row in RECORDED["runs"]
-    ]
+def rows(name: str) -> Iterator[tuple[TrainingRun, dict[str, Any]]]:
+    for row in RECORDED[name]["runs"]:
+        yield TrainingRun(**{field: row[field] for field in NAMES}), row
 
 
-def test_the_host_launches_four_times_as_slowly_as_a_usual_one() -> None:
-    host = launches_here(msgspec.convert(RECORDED["probed"], tuple[Measurement, ...]))
-    assert host == pytest.approx(3.99, abs=0.01)
+def differing(name: str) -> Iterator[tuple[TrainingRun, TrainingRun]]:
+    """Runs of one model, batch and host whose layouts differ by over a tenth, the slower first."""
+    for one, first in rows(name):
+        for other, second in rows(name):
+            alike = (one.shape, one.batch) == (other.shape, other.batch)
+            if alike and one.layout != other.layout and first["step_s"] > 1.1 * second["step_s"]:
+                yield one, other
 
 
-def test_the_median_is_within_twelve_percent_and_memory_within_three() -> None:
-    found = [(predicted(run.p2p, run), step, peak) for run, step, peak in rows()]
-    errors = [abs(told[0] / step - 1) for told, step, _ in found]
-    assert len(errors) == 10
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_host_launches_four_times_as_slowly_as_a_usual_one(name: str) -> None:
+    assert factor(name) == pytest.approx(FACTORS[name], abs=0.01)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_median_is_within_twelve_percent_and_memory_within_four(name: str) -> None:
+    found = [(predicted(name, run), row) for run, row in rows(name)]
+    errors = [abs(told[0] / row["step_s"] - 1) for told, row in found]
+    assert len(errors) == COUNTS[name]
     assert median(errors) < 0.12
     assert max(errors) < 0.35
-    assert max(abs(told[1] / peak - 1) for told, _, peak in found) < 0.03
+    assert max(abs(told[1] / row["peak_bytes"] - 1) for told, row in found) < 0.04
 
 
-def test_layouts_that_differ_stand_in_their_order() -> None:
+def test_what_was_told_before_the_run_was_within_twelve_percent() -> None:
+    runs = [row for _, row in rows("told")]
+    errors = [abs(row["told_step_ms"] / 1e3 / row["step_s"] - 1) for row in runs]
+    assert median(errors) == pytest.approx(0.0825, abs=0.0005)
+    assert max(errors) == pytest.approx(0.341, abs=0.001)
+    assert max(abs(row["told_peak_gb"] * 1e9 / row["peak_bytes"] - 1) for row in runs) < 0.03
+
+
+def test_half_of_the_steps_are_within_eight_percent_now() -> None:
+    errors = [abs(predicted("told", run)[0] / row["step_s"] - 1) for run, row in rows("told")]
+    assert median(errors) < 0.08
+    assert max(errors) < 0.31
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_layouts_that_differ_stand_in_their_order(name: str) -> None:
     wrong = [
         (one.key, other.key)
-        for one, first, _ in rows()
-        for other, second, _ in rows()
-        if (one.shape, one.batch) == (other.shape, other.batch)
-        and first > 1.1 * second
-        and predicted(one.p2p, one)[0] <= predicted(other.p2p, other)[0]
+        for one, other in differing(name)
+        if predicted(name, one)[0] <= predicted(name, other)[0]
     ]
+    assert len(list(differing(name))) >= COUNTS[name] // 2
     assert wrong == []
