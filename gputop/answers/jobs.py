@@ -5,6 +5,8 @@ The JSON is gputop.jobs/1: of `gputop jobs`, and of `gputop log` for dumps.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
@@ -32,6 +34,7 @@ from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsReport, ask_live
 from gputop.topology.jobs.flight.files import FoundDumps
 from gputop.topology.jobs.from_files import JobMaterial, material_in, of_files
 from gputop.topology.jobs.inspector.telling import NAME as INSPECTOR
+from gputop.topology.jobs.inspector.telling import states_of
 from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.jobs.ras.memory import Memory
 from gputop.topology.jobs.saved import SAVED
@@ -214,7 +217,10 @@ def answer(request: JobsRequest) -> JobsAnswer:
     if request.demo:
         report = simulated(here, request.demo)
         return answer_of(report, here, simulated=True, coded=request.coded)
-    found = answer_of(_live(request, here), here, coded=request.coded)
+    report = _live(request, here)
+    if request.inspector:
+        report = _with_records(report, request.inspector)
+    found = answer_of(report, here, coded=request.coded)
     if request.stacks:
         found = msgspec.structs.replace(found, stacks=stacks_of(found.report))
     return found
@@ -229,6 +235,26 @@ def _live(request: JobsRequest, here: NodeSnapshot, memory: Memory | None = None
         memory=memory,
         inspector=request.inspector,
     )
+
+
+def _with_records(report: JobsReport, folder: str) -> JobsReport:
+    """The same with what records of other jobs in a folder say that was asked for.
+
+    Raises Exit where it cannot be listed, or has none.
+    """
+    try:
+        found = material_in([folder])
+    except OSError as error:
+        raise Exit(f"{folder}: {error.strerror or error}", USAGE) from error
+    if not os.path.isdir(folder):
+        raise Exit(f"--inspector {folder}: no such folder", USAGE)
+    here = {rank.pid for job in report.jobs for rank in job.ranks}
+    other = tuple(one for one in found.records.operations if one.pid not in here)
+    if not found.records.operations:
+        why = "".join(f"; {name}: {why}" for name, why in found.refused[:1])
+        raise Exit(f"--inspector {folder}: no records of NCCL's Inspector in it{why}", CANNOT_TELL)
+    alone = states_of(msgspec.structs.replace(found.records, operations=other), time.time())
+    return msgspec.structs.replace(report, jobs=(*report.jobs, *alone))
 
 
 def carry_out(request: JobsRequest) -> int:

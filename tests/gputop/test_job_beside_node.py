@@ -22,6 +22,7 @@ RAS, SAVED = RECORDINGS / "ras", RECORDINGS / "saved-h200x2"
 
 def hanging(folder: Path) -> Path:
     """Two answers of RAS, 12 min apart, in which rank 1 is behind."""
+    folder.mkdir(exist_ok=True)
     told = json.loads((RAS / "behind.json").read_text())
     later = told | {"timestamp": told["timestamp"][:-5] + "59:59"}
     (folder / "a.json").write_text(json.dumps(told))
@@ -125,3 +126,35 @@ def test_folders_below_are_named(words: tuple[str, ...], tmp_path: Path) -> None
 def test_a_hang_is_broken(tmp_path: Path) -> None:
     (found,) = load_files((str(hanging(tmp_path)),)).snapshot.symptoms
     assert found.severity is BROKEN
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("words", [("check",), ("jobs",), ("-1",)])
+def test_of_two_snapshots_the_newest_is_read_and_said(
+    words: tuple[str, ...], names: tuple[str, str], tmp_path: Path
+) -> None:
+    old, new = names
+    shutil.copy(SAVED / "cpu50/node.json.gz", tmp_path / f"{old}.json.gz")
+    shutil.copy(SAVED / "tp/node.json.gz", tmp_path / f"{new}.json.gz")
+    done = gputop_here(*words, "--from", str(tmp_path))
+    assert f"{new}.json.gz is read: {old}.json.gz" in done.stderr
+    told = load_files((str(tmp_path),)).snapshot
+    alone = load_files((str(tmp_path / f"{new}.json.gz"),)).snapshot
+    assert told.readings == alone.readings
+
+
+def test_lines_to_copy_name_the_machine_that_was_read(tmp_path: Path) -> None:
+    for line in recording((str(beside(tmp_path)),)).snapshot.symptoms[0].fix:
+        assert line.command.endswith("if it still runs")
+    done = gputop_here("jobs", "--from", str(hanging(tmp_path / "ras")))
+    assert re.search(r"py-spy dump --pid \d+  # on 192.0.2.2, if it still runs", done.stdout)
+
+
+def test_records_that_are_asked_for_are_read_without_a_job(tmp_path: Path) -> None:
+    done = gputop_here("jobs", "--exit-code", "--inspector", str(slow(tmp_path)))
+    assert "rank 1 was late" in done.stdout
+    assert done.returncode == 3
+    for folder, why in ((tmp_path / "no", "no such folder"), (RAS, "no records")):
+        done = gputop_here("jobs", "--inspector", str(folder))
+        assert why in done.stderr
+        assert done.returncode in (64, 3)

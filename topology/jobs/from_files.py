@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..model.copied import at_another
 from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
 from ..model.units import seconds
@@ -108,7 +109,19 @@ def of_files(
         RasReply(place=RasPlace(address="saved"), answers=(group[-1].answer,)) for group in ours
     )
     found = answer(snapshot, {}, ras, replies=replies, recorded=True, records=own)
-    return JobsReport(jobs=(*states, *found.jobs), dumps=dumps)
+    of_node = (
+        msgspec.structs.replace(job, steps=tuple(there(step, snapshot) for step in job.steps))
+        for job in found.jobs
+    )
+    return JobsReport(jobs=(*states, *of_node), dumps=dumps)
+
+
+def there(step: str, snapshot: NodeSnapshot) -> str:
+    """A line about a process of a recorded node, which is none of this machine."""
+    names = {process.hostname for process in snapshot.readings.processes} - {None}
+    host = snapshot.machine.host
+    own = names.pop() if len(names) == 1 else None if host is None else host.hostname
+    return at_another(step, own, "on the node that was read")
 
 
 def _at_home(one: SavedAnswer) -> SavedAnswer:

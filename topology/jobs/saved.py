@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.budget import Budget
-from ..model.copied import may_stand
+from ..model.copied import at_another
 from ..model.english import plural
 from ..model.machine import Machine
 from ..model.severity import JobVerdict
@@ -36,6 +36,7 @@ from .ras.places import RasPlace
 from .standing import JobEvidence, JobState
 
 SAVED = "RAS as saved"
+ITS_NODE = "on its node"
 MOST_BYTES = 16 * 2**20
 MOST_ANSWERS = 256
 """Of one text."""
@@ -285,16 +286,15 @@ def _with_doubts(state: JobState, evidence: JobEvidence, *, several: bool) -> Jo
     nothing = f"{state.name}: no communicator was there, or none yet"
     empty = not evidence.ras and not state.ranks
     hosts = dict.fromkeys(lost.host for lost in _named(evidence) if lost.host is not None)
-    names = [host for host in hosts if may_stand(host, "name")]
-    where = f"on {names[0]}" if len(hosts) == len(names) == 1 else "on its node"
+    host = next(iter(hosts)) if len(hosts) == 1 else None
     pids = Counter(rank.pid for rank in state.ranks)
-    if any(pids[rank.pid] > 1 for rank in state.ranks if rank.trouble is not None):
-        where += ", in the container of that rank: others have this PID too"
+    several = any(pids[rank.pid] > 1 for rank in state.ranks if rank.trouble is not None)
+    more = "; others have this PID too, in containers of their own" if several else ""
     return msgspec.structs.replace(
         state,
         sentence=nothing if empty else state.sentence,
         verdict=JobVerdict.UNKNOWN if empty else state.verdict,
-        steps=tuple(f"{step}  # {where}, if it still runs" for step in state.steps),
+        steps=tuple(at_another(step, host, ITS_NODE) + more for step in state.steps),
         unknown=(
             *(() if several else ("whether the job went on: only a second answer would show it",)),
             "what the processes did: a saved answer shows neither /proc nor the GPUs",

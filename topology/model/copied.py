@@ -80,3 +80,12 @@ def copied(template: str, *words: object) -> str:
         return held(template, *words)
     except RefusedError:
         return ""
+
+
+def at_another(line: str, host: str | None, otherwise: str) -> str:
+    """The same line with the machine whose process it is about, which is not this one.
+
+    `otherwise`: where the host is not known, or may not stand in a line for a shell.
+    """
+    where = f"on {host}" if host is not None and may_stand(host, "name") else otherwise
+    return f"{line}  # {where}, if it still runs"

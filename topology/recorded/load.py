@@ -198,6 +198,8 @@ def _load(
         first = next((f": {name}: {why}" for name, why in skipped), "")
         raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads{first}")
     found.sort(key=lambda entry: entry.order)
+    found, others = _one_snapshot(found)
+    skipped += others
     found, others = _one_topology(found)
     skipped += others
     alone = found[0].snapshot if len(found) == 1 else None
@@ -253,6 +255,27 @@ def _read_path(
             why = str(error).removeprefix(f"{file}: ").replace(error.quoted, "")
             skipped.append((file.name, why))
     return found, skipped
+
+
+def _one_snapshot(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """Keep only the newest snapshot: two are of two nodes, or of one at two times."""
+    whole = [entry for entry in found if entry.snapshot is not None]
+    if len(whole) < 2:
+        return found, []
+    kept = max(whole, key=lambda entry: entry.taken_at)
+    gpus = {gpu.uuid or gpu.address for gpu in kept.part.gpus}
+    others = [entry for entry in whole if entry is not kept]
+    same = "an earlier snapshot of this node; {} is read"
+    another = "a snapshot of another node; {}, which is newer, is read"
+    return [entry for entry in found if entry not in others], [
+        (
+            entry.name,
+            (
+                same if gpus & {gpu.uuid or gpu.address for gpu in entry.part.gpus} else another
+            ).format(kept.name),
+        )
+        for entry in others
+    ]
 
 
 def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:

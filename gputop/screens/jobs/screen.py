@@ -37,6 +37,7 @@ from gputop.screens.listing import ListedView
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.binding import FAR
+from gputop.topology.jobs.from_files import there
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.model.page import SIMULATED, Fact, Fix, Page
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -364,6 +365,10 @@ class JobsScreen(ListedView):
         """Copy the next step, then the line that ends the process; else all that is known."""
         row = self._list.row
         found = () if row is None else steps_for(row, self._answer, self.selected_text())
+        here = None if self.report is None else self.report.snapshot
+        if here is not None and not (here.is_live or here.is_demo):
+            # What ends a process here is not to be copied for one of another machine.
+            found = tuple(line if " # " in line else there(line, here) for line in found)
         if found:
             self.gputop.copy_command(found)
         else:
