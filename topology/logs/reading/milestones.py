@@ -16,10 +16,14 @@ FINISHED, ENDED = Milestone.FINISHED, Milestone.ENDED
 
 SHOWN: dict[Milestone, tuple[tuple[bytes, ...], re.Pattern[bytes]]] = {
     ROWS: (
-        (b" float ", b" half ", b" double ", b"bfloat", b" int", b" uint", b" fp8", b" f8e"),
+        (
+            b" float ", b" half ", b" double ", b"bfloat", b" int", b" uint", b" fp8", b" f8e",
+            b"          ",
+        ),
         re.compile(
             rb"\s\d{1,15}\s+\d{1,15}\s+(?:float|half|double|bfloat16|u?int\d{1,2}|fp8\w*|f8e\w*)\s+"
             rb"(?:sum|prod|max|min|avg|mulsum|all|none)\s+-?\d"
+            rb"|^(?:\[\d{1,6},\d{1,6}\]<std\w{2,4}>: ?)?\d{1,12} {10,24}\d{1,9}\.\d\d\s*$"
         ),
     ),
     MOVING: (
@@ -69,8 +73,8 @@ SHOWN: dict[Milestone, tuple[tuple[bytes, ...], re.Pattern[bytes]]] = {
 }  # fmt: skip
 """Milestone -> texts, one of which its lines hold, and the pattern of such a line.
 
-Forms of nccl-tests, PyTorch and its elastic launcher, Transformers, Megatron-LM, vLLM, SGLang,
-uvicorn, DeepSpeed, Slurm, Open MPI.
+Forms of nccl-tests, the OSU micro-benchmarks, PyTorch and its elastic launcher, Transformers,
+Megatron-LM, vLLM, SGLang, uvicorn, DeepSpeed, Slurm, Open MPI.
 """
 MOST_LINES = 512
 """Lines that are kept of one milestone; of later ones the last of each text."""

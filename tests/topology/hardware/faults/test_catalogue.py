@@ -351,3 +351,22 @@ def test_what_the_driver_says_to_do_comes_first() -> None:
         assert event.code == code
         first, *_ = fixes(fault_of(event), "0000:01:00.0")
         assert first.command == "nvidia-smi --gpu-reset -i 0000:01:00.0"
+
+
+@pytest.mark.parametrize(
+    ("file", "severity"),
+    [
+        ("vega20_ta.bin", NOTICE),
+        ("sienna_cichlid_cap.bin", NOTICE),
+        ("gc_11_0_0_mes_2.bin", NOTICE),
+        ("gc_11_0_0_mes.bin", BROKEN),
+        ("vega20_sos.bin", BROKEN),
+        ("arcturus_gpu_info.bin", BROKEN),
+    ],
+)
+def test_a_firmware_file_that_the_driver_does_without_breaks_nothing(
+    file: str, severity: object
+) -> None:
+    said = f"amdgpu 0000:19:00.0: Direct firmware load for amdgpu/{file} failed with error -2"
+    found = fault_of(event_in(said))
+    assert (found.rule, found.severity) == ("amdgpu-firmware", severity)

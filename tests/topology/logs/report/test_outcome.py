@@ -14,6 +14,8 @@ READY = tuple(
 )
 START = tuple(line.replace("COMPLETE", "START") for line in READY)
 ROW = "     1048576        262144     float     sum      -1    50.1   20.93   36.63      0"
+OSU = "1                       0.23"
+"""A row of the OSU micro-benchmarks: a size and a figure."""
 STEP = "iteration 40 | loss 2.1 | grad_norm 0.3"
 DONE = "# Avg bus bandwidth    : 33.3227"
 TRACE = "Traceback (most recent call last):"
@@ -54,6 +56,8 @@ def test_the_last_lines_tell_what_became_of_a_run(
     [
         (ROW, Milestone.ROWS),
         (ROW.replace("float", "bfloat16"), Milestone.ROWS),
+        (OSU, Milestone.ROWS),
+        (f"[1,0]<stdout>:{OSU}", Milestone.ROWS),
         (STEP, Milestone.MOVING),
         ("{'loss': 1.4, 'learning_rate': 1e-5}", Milestone.MOVING),
         (" 33%|###  | 1/3 [00:01<00:02,  1.0it/s]", Milestone.MOVING),
@@ -71,11 +75,12 @@ def test_a_line_shows_a_milestone(line: str, what: Milestone) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["no loss of data", "exit code 0 is success: exitcode : 0", "a step further", ""]
+    "line",
+    ["no loss of data", "exit code 0 is success: exitcode : 0", "a step further", "", f"{OSU} us"],
 )
 def test_other_lines_show_no_bad_end_and_no_step(line: str) -> None:
     shown = {one.what for one in read_log([line.encode()]).milestones}
-    assert not shown & {Milestone.ENDED, Milestone.MOVING}
+    assert not shown & {Milestone.ENDED, Milestone.MOVING, Milestone.ROWS}
 
 
 def test_of_many_lines_the_first_ones_and_the_last_are_kept() -> None:
