@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..hardware.specs import GOOD, LOOK, BoardLinks, PublishedFigure, Sku, sku_for
+from ..model.english import first
 from ..model.machine import Fabric, Gpu
 from ..model.snapshot import NodeSnapshot
 from ..model.units import figure as three
@@ -23,6 +24,7 @@ from .collective_figures import LARGE_BYTES
 
 FLAG = "NCCL_MNNVL_ENABLE"
 QUANTITY = "allreduce_busbw"
+MOST_NAMED = 4
 
 
 class RackDomain(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> Ra
         high=high,
         by_nics=by_nics,
         measured=tuple(_told(one) for one in known),
-        notes=tuple(_notes(many, hosts, spanned, clique, by_nics)),
+        notes=tuple(_notes(many, hosts, spanned, clique, by_nics, _missing(snapshot))),
         faults=tuple(_faults(snapshot)),
         apart=apart,
     )
@@ -93,6 +95,26 @@ def _faults(snapshot: NodeSnapshot) -> Iterator[str]:
             "No IMEX channel may be opened here (/dev/nvidia-caps-imex-channels): NCCL ends with "
             '"MNNVL is available but not working".'
         )
+    if host is not None and host.imex_domain is not None:
+        for one, other, sign in host.imex_domain.apart:
+            yield (
+                f"{one.label} and {other.label} are ready and not connected ({sign}, by "
+                "nvidia-imex-ctl): a job over both ends with "
+                '"MNNVL is available but not working".'
+            )
+
+
+def _missing(snapshot: NodeSnapshot) -> str:
+    """The hosts whose daemon does not answer, as a sentence; "" where none is known."""
+    host = snapshot.machine.host
+    domain = None if host is None else host.imex_domain
+    if domain is None or not domain.unready:
+        return ""
+    names = first([node.label for node in domain.unready], MOST_NAMED)
+    return (
+        f"{len(domain.unready)} of the {len(domain.nodes)} hosts of its IMEX domain do not answer "
+        f"or are not ready: {names}; a job over one of them does not start."
+    )
 
 
 def _unregistered(gpus: Sequence[Gpu]) -> tuple[str, ...]:
@@ -176,7 +198,12 @@ def _told(figure: PublishedFigure) -> str:
 
 
 def _notes(
-    many: MultiNode, hosts: int, spanned: int, clique: str | None, by_nics: float | None
+    many: MultiNode,
+    hosts: int,
+    spanned: int,
+    clique: str | None,
+    by_nics: float | None,
+    missing: str,
 ) -> list[str]:
     version = f"NCCL {many.library.version}"
     found = [
@@ -200,6 +227,8 @@ def _notes(
             f"{hosts - many.hosts} of the {hosts} hosts of a whole domain take no part: if one is "
             "missing by mistake, `nvidia-imex-ctl -N` names it."
         )
+    if missing:
+        found.append(missing)
     fall = "" if by_nics is None else f" at {three(by_nics)} GB/s"
     found.append(
         "The service nvidia-imex must run on all hosts, with its channel in every container (by a "

@@ -92,6 +92,57 @@ class CacheFolder(Record, frozen=True, kw_only=True):
     "tmpfs", "nfs4"."""
 
 
+IMEX_READY = "READY"
+
+
+class ImexNode(Record, frozen=True, kw_only=True):
+    """One host of an IMEX domain, by its daemon."""
+
+    identity = ("number",)
+
+    number: int
+    ip: str | None = None
+    state: str | None = None
+    """The tool's word: "READY", "UNAVAILABLE", "INITIALIZING", ..."""
+    version: str | None = None
+    hostname: str | None = None
+    asked: bool = False
+    """Whether it is the host that was asked."""
+
+    @property
+    def label(self) -> str:
+        """Its name, else its address."""
+        return self.hostname or self.ip or f"node {self.number}"
+
+
+class ImexDomain(Record, frozen=True, kw_only=True):
+    """The IMEX domain of this host, which joins the NVLink of several."""
+
+    identity = ()
+
+    state: str | None = None
+    """The tool's word: "UP", "DEGRADED", "DOWN"."""
+    nodes: tuple[ImexNode, ...] = ()
+    unconnected: tuple[tuple[int, int, str], ...] = ()
+    """From, to, and the tool's sign for why, of every two nodes that are not connected."""
+
+    @property
+    def unready(self) -> tuple[ImexNode, ...]:
+        """Hosts whose daemon is not ready or does not answer."""
+        return tuple(node for node in self.nodes if node.state not in (None, IMEX_READY))
+
+    @property
+    def apart(self) -> tuple[tuple[ImexNode, ImexNode, str], ...]:
+        """Hosts that are ready and not connected, each two once, with the sign for why."""
+        ready = {node.number: node for node in self.nodes if node.state == IMEX_READY}
+        found: dict[tuple[int, int], str] = {}
+        for one, other, sign in self.unconnected:
+            pair = min(one, other), max(one, other)
+            if one in ready and other in ready and (pair not in found or sign.startswith("!")):
+                found[pair] = sign  # that of a mismatch says why
+        return tuple((ready[one], ready[other], sign) for (one, other), sign in found.items())
+
+
 class Host(Record, frozen=True, kw_only=True):
     """The machine around the GPUs."""
 
@@ -146,6 +197,8 @@ class Host(Record, frozen=True, kw_only=True):
     """Paths of the topology XML files that a cloud vendor installed."""
     imex_channels: bool | None = None
     """Whether a channel in /dev/nvidia-caps-imex-channels may be opened."""
+    imex_domain: ImexDomain | None = None
+    """What nvidia-imex-ctl told of it; nothing here asks that itself."""
     mps_daemon: bool | None = None
     """Whether a control daemon of CUDA MPS runs; None where its absence proves nothing."""
     compile_caches: tuple[CacheFolder, ...] = ()

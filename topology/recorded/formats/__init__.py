@@ -16,6 +16,7 @@ NAMES = (
     "nvidia.smi.dmon",
     "nvidia.dcgmi",
     "nvidia.dcgmi_nvlink",
+    "host.imex",
     "nvidia.tegrastats",
     "gaudi",
     "amd.amd_smi",

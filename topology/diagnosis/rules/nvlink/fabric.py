@@ -2,6 +2,7 @@
 
 from ....hardware.vendors import NVIDIA
 from ....model.copied import may_stand
+from ....model.english import first
 from ....model.machine import Gpu, PciKind
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ...case import Case
@@ -10,6 +11,8 @@ from ...pairs import in_braces
 from ...rule import Found, Rule, Step, faulty, needed
 from ...shared.fabric_words import GONE, RESTART
 
+IMEX_TOOL = "nvidia-imex-ctl -N"
+MOST_NAMED = 4
 _CHANNEL = (
     "Create a channel, which a restart of the host takes away, on every host of the domain. "
     "# mkdir -p /dev/nvidia-caps-imex-channels && mknod /dev/nvidia-caps-imex-channels/channel0 c "
@@ -239,6 +242,50 @@ def _imex(case: Case) -> Found:
     )
 
 
+def _domain(case: Case) -> Found:
+    domain = case.host.imex_domain
+    if domain is None:
+        return None
+    here = next((node for node in domain.nodes if node.asked), None)
+    unready, apart = domain.unready, domain.apart
+    ill = here is not None and here in unready
+    if not unready and not apart:
+        return []
+    # A domain may have places for hosts that are not there: a ComputeDomain has 18.
+    severity = BROKEN if ill or apart else NOTICE
+    pairs = first(
+        [f"{one.label} and {other.label} ({sign})" for one, other, sign in apart], MOST_NAMED, "; "
+    )
+    if here is not None and ill:
+        title = f"the IMEX daemon of this host is not ready ({here.state})"
+    elif pairs:
+        title = f"hosts of the IMEX domain are ready and not connected: {pairs}"
+    else:
+        count = f"{len(unready)} of {len(domain.nodes)}"
+        names = first([node.label for node in unready], MOST_NAMED)
+        title = f"{count} hosts of the IMEX domain do not answer: {names}"
+    ready = f"{len(domain.nodes) - len(unready)} of {len(domain.nodes)}"
+    return DOMAIN.finding(
+        severity,
+        title,
+        devices=[gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id],
+        evidence=[
+            ("state of the domain", domain.state or "not told", IMEX_TOOL),
+            ("hosts that are ready", ready, IMEX_TOOL),
+            *([("not connected", pairs, IMEX_TOOL)] if pairs else []),
+        ],
+        impact="A job over hosts that are not connected fails when NCCL starts "
+        '("MNNVL is available but not working"); one over the others is not touched.',
+        fix=[
+            "Start the daemon where it does not answer, and see /var/log/nvidia-imex.log there. "
+            "# systemctl restart nvidia-imex",
+            "Hosts of another version (!V!) or another list of nodes (!M!) do not connect: give "
+            "all the same driver and the same /etc/nvidia-imex/nodes_config.cfg.",
+            *_MNNVL,
+        ],
+    )
+
+
 def _spans_hosts(gpu: Gpu) -> bool:
     # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
     fabric = gpu.fabric
@@ -300,4 +347,14 @@ IMEX = Rule(
     sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
     check=_imex,
 )
-RULES = (MANAGER, STATE, PARTITION, HEALTH, IMEX)
+DOMAIN = Rule(
+    id="imex-domain",
+    family="D19",
+    title="hosts of the IMEX domain that are not ready or not connected",
+    evidence="the hosts and the table of connections that `nvidia-imex-ctl -N` prints",
+    vendor=NVIDIA.id,
+    disproof="`nvidia-imex-ctl -N` that says READY for each host and C for every two",
+    sources=("NVIDIA IMEX guide, cmdservice", "NVIDIA/k8s-dra-driver-gpu", "NCCL src/mnnvl.cc"),
+    check=_domain,
+)
+RULES = (MANAGER, STATE, PARTITION, HEALTH, IMEX, DOMAIN)
