@@ -130,6 +130,8 @@ class Recording(msgspec.Struct, frozen=True):
     snapshot: NodeSnapshot
     skipped: tuple[tuple[str, str], ...] = ()
     """Files that were passed over, and why."""
+    remarks: tuple[tuple[str, str], ...] = ()
+    """Files of which a part was, and why."""
     jobs: JobsReport | None = None
     """Where jobs stand, by what was kept of them beside; None where nothing was. The snapshot has
     the same as findings."""
@@ -215,7 +217,7 @@ def _with_jobs(loaded: LoadedSnapshot) -> Recording:
     titles = {finding.title for finding in told}
     kept = (one for one in node.symptoms if one.title not in titles)
     node = msgspec.structs.replace(node, symptoms=(*kept, *told))
-    return Recording(node, (*loaded.skipped, *refused), report)
+    return Recording(node, loaded.skipped, refused, report)
 
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
@@ -239,11 +241,13 @@ def recording(sources: tuple[str, ...]) -> Recording:
 
 
 def _say_skipped(loaded: Recording) -> None:
-    """Name the files that were passed over, on stderr."""
-    if not loaded.skipped:
+    """Name the files that were passed over, and what of others was, on stderr."""
+    if not (loaded.skipped or loaded.remarks):
         return
     import click
 
+    for name, why in loaded.remarks[:NAMED]:
+        click.echo(f"{clean(name, 80)}: {clean(why, 300)}", err=True)
     by_reason: dict[str, list[str]] = {}
     for name, why in loaded.skipped:
         by_reason.setdefault(why, []).append(clean(name, 80))

@@ -23,7 +23,7 @@ from ..recorded.check_file import CheckFileError, unpacked
 from ..recorded.formats.ncclras import TOOL
 from ..recorded.kept import FAR, KEPT_BYTES, KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
-from ..recorded.plain_file import read_plain
+from ..recorded.plain_file import as_utf8, read_plain
 from .conclude import of_ras
 from .flight.files import beside, listed
 from .ras import answer, text
@@ -168,7 +168,7 @@ def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:
 def _file(path: str) -> tuple[SavedRas, bool]:
     """The answers in one file, and whether there is anything else in it."""
     try:
-        data = unpacked(read_plain(Path(path), MOST_BYTES), MOST_BYTES) if path else b""
+        data = as_utf8(unpacked(read_plain(Path(path), MOST_BYTES), MOST_BYTES)) if path else b""
     except (OSError, ValueError, CheckFileError):
         return SavedRas(), True
     name = Path(path).name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from ..sources.files.tree import FolderTree
 from .check_file import IN_FOLDER, SIGN, CheckFileError, snapshot_in, unpacked
 from .formats import NAMES
 from .kept import FAR, KeptText
-from .plain_file import packed_by, read_plain
+from .plain_file import as_utf8, packed_by, read_plain
 from .plugged import formats
 from .sections import BETWEEN, plain, read_sections
 
@@ -346,7 +345,7 @@ def _understood(
     if len(data) > LIMIT_BYTES:
         raise LoadError(f"{path}: longer than the limit of {LIMIT_BYTES} bytes")
     try:
-        data = _as_utf8(unpacked(data, LIMIT_BYTES))
+        data = as_utf8(unpacked(data, LIMIT_BYTES))
         inside = snapshot_in(data) if SIGN.search(data[:HEAD_BYTES]) else None
     except CheckFileError as error:
         raise LoadError(f"{path}: {error}") from error
@@ -454,13 +453,6 @@ def _quoted(data: bytes) -> str:
     first = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()][:2]
     said = "; ".join(f"line {number}: {line[:60]}" for number, line in first)
     return f" ({said})" if said else ""
-
-
-def _as_utf8(data: bytes) -> bytes:
-    """Text as UTF-8: `>` of PowerShell writes UTF-16, and Windows editors add a byte order mark."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace").encode("utf-8", "replace")
-    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def _read_snapshot(path: Path, data: bytes, *, is_check: bool = False) -> _Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from io import BytesIO
@@ -67,3 +68,10 @@ def read_plain(path: Path, limit_bytes: int) -> bytes:
                 break
             content.write(piece)
         return content.getvalue()
+
+
+def as_utf8(data: bytes) -> bytes:
+    """Text as UTF-8: `>` of PowerShell writes UTF-16, and Windows editors add a byte order mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data.removeprefix(codecs.BOM_UTF8)

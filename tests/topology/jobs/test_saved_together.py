@@ -147,3 +147,12 @@ def test_answers_of_another_day_are_no_verdict_on_now(
     assert (then.verdict, now.verdict) == (JobVerdict.FAULTY, JobVerdict.UNKNOWN)
     assert words in then.sentence
     assert then.sentence.endswith("whether that is so still is not known")
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-8-sig", "utf-8"])
+def test_an_answer_in_any_code_is_read(code: str, tmp_path: Path) -> None:
+    """`>` of PowerShell writes UTF-16."""
+    text = (RECORDINGS / "ras" / "behind.json").read_text()
+    (tmp_path / "ras.txt").write_bytes(text.encode(code))
+    (job,) = answer(JobsRequest(sources=(str(tmp_path),))).report.jobs
+    assert "rank 1 launched all-reduce 40, 1 other 41" in job.sentence

@@ -18,7 +18,7 @@ import msgspec
 
 from ...model.english import plural
 from ..collectives import spoken
-from .doubting import agreed, doubts
+from .doubting import agreed, doubts, of_several
 from .records import FinishedOperation
 
 LEAST_OPERATIONS = 5
@@ -126,13 +126,17 @@ class Inspected(msgspec.Struct, frozen=True, kw_only=True):
     transfers: int = 0
     """Sends and receives, of which nothing is concluded."""
     operations: int = 0
+    contrary: bool = False
+    """Whether some of them contradict others, which are left out."""
     doubts: tuple[str, ...] = ()
     """Lines on records that contradict each other, and on those that are missing."""
 
 
 def compare(operations: Sequence[FinishedOperation]) -> Inspected:
     """Put the ranks of each communicator side by side; a record that stands twice counts once."""
-    operations, contrary = agreed(dict.fromkeys(operations))
+    given = tuple(dict.fromkeys(operations))
+    operations, contrary = agreed(given)
+    mixed = of_several(operations)
     collectives = [one for one in operations if one.peer is None]
     timed = [one for one in collectives if one.on_gpu and one.seconds > 0]
     by_rank: dict[str, dict[int, list[FinishedOperation]]] = defaultdict(lambda: defaultdict(list))
@@ -142,6 +146,8 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
     alone: list[tuple[str, tuple[int, ...], int]] = []
     for communicator, ranks in by_rank.items():
         size = max(one.ranks for own in ranks.values() for one in own)
+        if communicator in mixed:
+            continue
         if len(ranks) < size:
             alone.append((communicator, tuple(sorted(ranks)), size))
         elif size > 1:
@@ -153,7 +159,8 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
         by_cpu=sum(not one.on_gpu for one in collectives),
         transfers=len(operations) - len(collectives),
         operations=len(operations),
-        doubts=(*contrary, *doubts(timed)),
+        contrary=bool(contrary or mixed),
+        doubts=(*contrary, *doubts([one for one in given if one.on_gpu])),
     )
 
 

@@ -61,6 +61,20 @@ def _own_key(one: FinishedOperation) -> Hashable:
     return one.communicator, one.rank, one.host, one.pid, one.name, one.peer, one.number
 
 
+def of_several(operations: Iterable[FinishedOperation]) -> frozenset[str]:
+    """The communicators in which several processes are one rank, or sizes differ."""
+    own: dict[tuple[str, int], ProcessName] = {}
+    sizes: dict[str, int] = {}
+    mixed = set[str]()
+    for one in operations:
+        process = one.host, one.pid
+        if own.setdefault((one.communicator, one.rank), process) != process:
+            mixed.add(one.communicator)
+        if sizes.setdefault(one.communicator, one.ranks) != one.ranks:
+            mixed.add(one.communicator)
+    return frozenset(mixed)
+
+
 def doubts(operations: Sequence[FinishedOperation]) -> Iterator[str]:
     """Lines on collectives whose ranks contradict each other, or lack records."""
     by: dict[str, list[FinishedOperation]] = defaultdict(list)

@@ -18,6 +18,7 @@ import msgspec
 from ...model.budget import Budget
 from ...model.english import plural
 from ...recorded.check_file import CheckFileError, unpacked
+from ...recorded.plain_file import as_utf8
 from ..flight.files import beside, listed, octets
 
 MOST_BYTES = 64 * 2**20
@@ -271,7 +272,7 @@ def _begins_so(path: str) -> bool:
 def _begin_of(head: bytes) -> bytes:
     """The begin of a text that may be packed."""
     if not head.startswith(b"\x1f\x8b"):
-        return head
+        return as_utf8(head)
     try:
         return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     except zlib.error:
@@ -286,7 +287,7 @@ def _text(path: str, *, follow: bool, most: int) -> tuple[bytes, float, tuple[st
         if most != NEWS_BYTES:
             cut = (f"longer than {most >> 20} MiB: its last part is read",)
         data = data[data.find(b"\n") + 1 :]
-    return unpacked(data, MOST_BYTES), written_at, cut
+    return as_utf8(unpacked(data, MOST_BYTES)), written_at, cut
 
 
 def _parsed(

@@ -150,6 +150,8 @@ def _time(seconds: float) -> str:
 
 
 def _why_nothing(inspected: Inspected) -> str:
+    if inspected.contrary:
+        return "records that contradict each other, so who waits for whom is not known"
     if inspected.alone:
         _, ranks, every = inspected.alone[0]
         return (
@@ -289,6 +291,7 @@ def states_of(records: InspectorRecords, read_at: float | None = None) -> Iterat
     for own in parts[:MOST_JOBS]:
         name = f"{NAME} ({named(own)})" if apart else NAME
         yield _state_of(msgspec.structs.replace(records, operations=own), name, read_at, apart)
+        apart = apart[-1:]
 
 
 def _state_of(

@@ -92,12 +92,32 @@ def test_sound_records_have_no_such_line(tmp_path: Path) -> None:
     assert not [line for line in job.unknown if any(word in line for word in words)]
 
 
-def test_what_contradicts_itself_accuses_nobody(tmp_path: Path) -> None:
-    spoil, _ = LOST["said twice"]
+@pytest.mark.parametrize("kind", ["said twice", "more ranks", "a second rank 0"])
+def test_what_contradicts_itself_accuses_nobody(kind: str, tmp_path: Path) -> None:
+    spoil, _ = LOST[kind]
     sound = files()
     (job,) = told(tmp_path, sound | {"vm-pid701.log": spoil(sound["vm-pid701.log"])})
     assert job.verdict is JobVerdict.UNKNOWN
+    assert "records that contradict each other" in job.sentence
     assert not job.accused
+    assert not [line for line in job.unknown if "lost records" in line]
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_two_jobs_that_say_to_be_one_at_a_time_are_not_compared(
+    tmp_path: Path, *, same: bool
+) -> None:
+    other = files(even, first_pid=800, communicator="0x9f64" if same else "0xabc")
+    jobs = told(tmp_path, files() | other)
+    assert len(jobs) == 2 - same
+    assert ("contradict" in jobs[0].sentence) == same
+
+
+def test_a_byte_order_mark_is_no_torn_line(tmp_path: Path) -> None:
+    own = files()
+    own["vm-pid700.log"] = b"\xef\xbb\xbf" + own["vm-pid700.log"].replace(b"\n", b"\r\n")
+    (job,) = told(tmp_path, own)
+    assert "in 60 of 60 all-reduces" in job.sentence
 
 
 def test_a_rank_without_records_is_named(tmp_path: Path) -> None:
