@@ -8,8 +8,8 @@ import msgspec
 
 from gputop.topology.toml import tomllib
 from tests.support.places import CAPTURES
-from tests.threads.rounds import Expected, RoundScore, round_score
-from tests.threads.scoring import HERE, document
+from tests.threads.rounds import Expected, RoundScore, scored
+from tests.threads.scoring import HERE
 
 CASES = CAPTURES / "first-look"
 INNOCENT = "innocent/"
@@ -25,7 +25,7 @@ def first_look_expected() -> dict[str, Expected]:
 def first_look_scores() -> dict[str, RoundScore]:
     """The scores of all cases by their names."""
     return {
-        name: round_score(expected, document(expected.command, _texts(CASES / name)))
+        name: scored(expected, _texts(CASES / name))
         for name, expected in first_look_expected().items()
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import msgspec
 
 from gputop.topology.toml import tomllib
 from tests.threads.scoring import HERE, UNKNOWN, document
+from tests.threads.stern import blocks, stern_points
 
 STATED = {"broken", "slow", "error", "warning"}
 """Severities that claim a fault, as `check` and as `log` call them."""
@@ -55,6 +56,10 @@ class RoundScore:
     points: int
     why: str
     said: str = ""
+    stern: int | None = None
+    """The points that a reader of the first lines of `check --from` gives."""
+    stern_door: int | None = None
+    """The same by the command that the thread is for."""
 
 
 def round_threads(number: int) -> dict[str, RoundThread]:
@@ -68,11 +73,21 @@ def round_threads(number: int) -> dict[str, RoundThread]:
 def round_scores(number: int) -> dict[str, RoundScore]:
     """The scores of one round by the names of its threads."""
     return {
-        name: round_score(
-            thread, document(thread.command, tuple(sorted(_folder(number).glob(f"{name}/*.txt"))))
-        )
+        name: scored(thread, tuple(sorted(_folder(number).glob(f"{name}/*.txt"))))
         for name, thread in round_threads(number).items()
     }
+
+
+def scored(thread: Expected, files: tuple[Path, ...]) -> RoundScore:
+    """The score of one text, by the whole answer and by its first lines."""
+    result = round_score(thread, document(thread.command, files))
+    check, door = (
+        stern_points(result.points, thread.cause_words, thread.cure_words, blocks(command, files))
+        if thread.sick
+        else result.points
+        for command in ("check", thread.command)
+    )
+    return replace(result, stern=check, stern_door=door)
 
 
 def round_score(thread: Expected, said: dict[str, Any] | None) -> RoundScore:
@@ -98,7 +113,7 @@ def score_table(scores: dict[str, RoundScore]) -> str:
     """Scores by name as text, with their share and what counts against them."""
     width = max(map(len, scores), default=0)
     rows = [
-        f"{name:{width}}  {result.points:2}  {result.why:14}  {result.said}".rstrip()
+        f"{name:{width}}  {_points(result)}  {result.why:14}  {result.said}".rstrip()
         for name, result in scores.items()
     ]
     points = sum(result.points for result in scores.values())
@@ -106,7 +121,17 @@ def score_table(scores: dict[str, RoundScore]) -> str:
     refused = sum(result.why == "refused" for result in scores.values())
     whole = 2 * len(scores)
     share = f"{points} of {whole} points ({100 * points / whole:.0f} %)"
-    return "\n".join([*rows, f"{share}, {misleading} misleading, {refused} refused"])
+    stern = [result.stern for result in scores.values() if result.stern is not None]
+    door = [result.stern_door for result in scores.values() if result.stern_door is not None]
+    lines = f"{len(stern)} texts, of {2 * len(stern)}"
+    read = f"by the first lines: check {sum(stern)}, the thread's command {sum(door)} ({lines})"
+    return "\n".join([*rows, f"{share}, {misleading} misleading, {refused} refused", read])
+
+
+def _points(result: RoundScore) -> str:
+    """The points, and beside them those of the first lines."""
+    stern = "" if result.stern is None else f" {result.stern:2} {result.stern_door:2}"
+    return f"{result.points:2}{stern}"
 
 
 def _folder(number: int) -> Path:

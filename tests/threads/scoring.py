@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 
 from gputop.topology.toml import tomllib
 from tests.support.command import gputop
+from tests.threads.stern import blocks, stern_points
 
 HERE = Path(__file__).parent
 BROKEN = {"broken", "error"}
@@ -105,7 +107,17 @@ def table() -> str:
         f"{name:{width}}  {result.points:2}  {result.why:24}  {threads()[name].source}"
         for name, result in scores.items()
     ]
-    return "\n".join([*rows, f"{100 * share(scores):.0f} % of {2 * len(scores)} points"])
+    stern = sum(
+        stern_points(
+            scores[name].points,
+            [rf"\[{ident}\]" for ident in thread.finding],
+            [*map(re.escape, thread.words)],
+            blocks("check", materials(name)),
+        )
+        for name, thread in threads().items()
+    )
+    whole = f"{100 * share(scores):.0f} % of {2 * len(scores)} points"
+    return "\n".join([*rows, f"{whole}; by the first lines of check {stern}"])
 
 
 def share(scores: dict[str, Score]) -> float:
