@@ -22,8 +22,10 @@ SURVIVED = "nothing in this text stopped the run"
 NO_FINDINGS = "nothing in the table of symptoms applies to this log"
 NOTHING_SHOWN = "no rule finds a fault in what these outputs show; what they leave out is not known"
 NO_DIAGNOSED = "no rule finds a fault in these diagnostics; the log has no other lines of NCCL"
-MOST_TITLE, MOST_STEP = 200, 240
+MOST_TITLE, MOST_STEP = 200, 400
 """Characters of the two sentences of the answer."""
+MOST_BESIDE, MOST_CAUSES, MOST_FIXES = 2, 2, 3
+"""Further findings that the answer names; possible causes and steps of the first one."""
 MOST_NOTES = 20
 
 
@@ -48,6 +50,8 @@ class Headline(NamedTuple):
     """Findings besides the one that it names."""
     became: str = ""
     """What became of the run, where `said` is about something else."""
+    first: Finding | None = None
+    """The finding that `said` is the title of."""
 
     def within(self, width: int) -> str:
         """What happened, and what became of the run where there is room for all of it."""
@@ -63,7 +67,7 @@ def headline(read: ReadLog) -> Headline | None:
     if found and (found[0].severity.counts or not told):
         first = found[0]
         became = outcome.sentence if told else ""
-        return Headline(first.severity, first.title, _step(first), len(found) - 1, became)
+        return Headline(first.severity, first.title, _step(first), len(found) - 1, became, first)
     if read.unexplained and read.next:
         count = len(read.unexplained)
         lines = "a line that speaks" if count == 1 else f"{count} lines that speak"
@@ -106,11 +110,36 @@ def answer_lines(read: ReadLog) -> Iterator[Text]:
     head = None if only_diagnostics(read.log) else headline(read)
     if head is None:
         return
-    below = f"{plural(head.more, 'more finding')} below" if head.more else ""
     yield Text(f"{head.mark.sign}  {clean(head.within(MOST_TITLE), MOST_TITLE)}", hanging=3)
-    step = " · ".join(filter(None, (unbroken(clean(head.step, MOST_STEP)), below)))
-    if step:
-        yield Text(step, indent=3, hanging=0)
+    if head.first is None:
+        below = f"{plural(head.more, 'more finding')} below" if head.more else ""
+        step = " · ".join(filter(None, (unbroken(clean(head.step, MOST_STEP)), below)))
+        yield from [Text(step, indent=3, hanging=0)] if step else []
+        return
+    yield from _steps(head.first, MOST_CAUSES)
+    beside = [one for one in read.findings[1:] if one.severity.counts or one.candidates][
+        :MOST_BESIDE
+    ]
+    for one in beside:
+        yield Text(f"{one.severity.sign}  {clean(one.title, MOST_TITLE)}", hanging=3)
+        yield from list(_steps(one))[:1]
+    if more := head.more - len(beside):
+        yield Text(f"{plural(more, 'more finding')} below", indent=3, hanging=0)
+
+
+def _steps(finding: Finding, causes: int = 1) -> Iterator[Text]:
+    """What to do and why; of so many possible causes what decides, and then the step."""
+    told = [("", finding.cause)] if finding.candidates and causes > 1 else []
+    for number, one in enumerate(finding.candidates[:causes]):
+        told += [("Or: " if number else f"{POSSIBLY}: ", one.cause), ("Decides: ", one.needs)]
+        told += [("Then: ", " ".join(one.fix[0].lines) if one.fix else "")]
+    if not finding.candidates:
+        steps = "; ".join(" ".join(fix.lines) for fix in finding.fix[:MOST_FIXES])
+        look = finding.look[0] if finding.look else ""
+        told = [("Fix: ", steps), ("Cause: ", finding.said_cause), ("Look: ", look)]
+    for title, text in told:
+        if text:
+            yield Text(f"{title}{unbroken(clean(text, MOST_STEP))}", indent=3, hanging=len(title))
 
 
 def findings(read: ReadLog) -> Iterator[Block]:

@@ -130,18 +130,27 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def first_blocks(finding: Finding) -> Iterator[Block]:
-    """The first step and why, in the words of `finding_blocks`."""
+MOST_STEPS, MOST_CAUSES = 3, 2
+"""Steps and possible causes of the worst finding that are shown unasked."""
+
+
+def first_blocks(finding: Finding, *, most: int = 1) -> Iterator[Block]:
+    """The first step and why, in the words of `finding_blocks`.
+
+    `most`: so many steps, or so many possible causes where none is proven.
+    """
     if finding.candidates:
-        first = finding.candidates[0]
-        yield Text(first.cause, label=POSSIBLY, hanging=4)
-        if first.needs:
-            yield Text(first.needs, label="Decides", hanging=4)
-        if first.fix:
-            yield Text(" ".join(first.fix[0].lines), label="Then", hanging=4)
+        if most > 1 and finding.cause:
+            yield Text(finding.cause, hanging=0)
+        for number, one in enumerate(finding.candidates[: min(most, MOST_CAUSES)]):
+            yield Text(one.cause, label="Or" if number else POSSIBLY, hanging=4)
+            if one.needs:
+                yield Text(one.needs, label="Decides", hanging=4)
+            if one.fix:
+                yield Text(" ".join(one.fix[0].lines), label="Then", hanging=4)
         return
     if finding.fix:
-        yield Steps(finding.fix[:1])
+        yield Steps(finding.fix[:most])
     elif finding.look:
         yield Text(finding.look[0], label=LOOK_AT, hanging=4)
     yield from _why(finding)
@@ -303,7 +312,8 @@ def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
         if block.whole:
             yield from render(finding_blocks(finding), room, 4, whole=whole)
         elif finding in block.leading:
-            yield from render(first_blocks(finding), room, 4, whole=whole)
+            most = MOST_STEPS if finding is block.leading[0] else 1
+            yield from render(first_blocks(finding, most=most), room, 4, whole=whole)
     for finding, reason in block.silenced:
         why = f" ({clean(reason, 300)})" if reason else ""
         yield from _finding_line(finding, (SILENCED_SIGN, "warn", "silenced"), why, width)

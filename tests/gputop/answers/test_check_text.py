@@ -134,7 +134,8 @@ def test_the_worst_findings_tell_their_cause_and_first_step() -> None:
     told = _told(*found, notice, verdict=Verdict.BROKEN)
     assert told.count("    Fix: Power it off and on.\n         gputop check\n") == 3
     assert [f"Why {at}." in told for at in range(5)] == [True, True, True, False, False]
-    assert "Then replace it." not in told
+    assert told.count("Then replace it.") == 1
+    assert told.index("Then replace it.") < told.index("GPU1 is gone")
     assert "A job runs." not in told
 
 
@@ -145,10 +146,14 @@ def test_a_step_that_several_findings_share_is_told_once() -> None:
 
 def test_a_possible_cause_is_told_with_what_decides() -> None:
     guess = Candidate(cause="The IOMMU is on.", needs="cat /proc/cmdline", fix=STEP)
-    found = Finding.of("slow", Severity.SLOW, "Copies are slow", candidates=(guess, guess))
+    other = Candidate(cause="A riser is bad.", needs="lspci -vvv")
+    found = Finding.of("slow", Severity.SLOW, "Copies are slow", candidates=(guess, other, guess))
     told = _told(found, verdict=Verdict.SLOW)
     assert "    Possibly: The IOMMU is on.\n    Decides: cat /proc/cmdline" in told
+    assert "    Or: A riser is bad.\n    Decides: lspci -vvv" in told
     assert told.count("IOMMU") == 1
+    worse = Finding.of("gone", Severity.BROKEN, "GPU7 is gone", fix=STEP)
+    assert "Or: A riser is bad." not in _told(worse, found, verdict=Verdict.BROKEN)
 
 
 def test_a_text_without_a_fault_tells_what_its_notices_mean() -> None:

@@ -41,13 +41,18 @@ def test_the_worst_finding_and_its_first_step_come_first() -> None:
     )
     step = " ".join(steps)
     assert step.startswith("Fix: find the rank that does not come: py-spy dump on each")
-    assert "· Look: which rank has no such message" in step
+    assert "Look: which rank has no such message" in step
 
 
-def test_further_findings_are_counted() -> None:
-    title, step = first(LATE, "h:1:1 [0] NCCL WARN no algorithm/protocol available for function x")
+NO_WAY = "h:1:1 [0] NCCL WARN no algorithm/protocol available for function x"
+
+
+def test_the_worst_findings_stand_first_and_further_ones_are_counted() -> None:
+    title, *told = first(LATE, NO_WAY)
     assert title == "✗  The variables leave no algorithm to use"
-    assert step.endswith("· 1 more finding below")
+    assert [line.partition(":")[0] for line in told[:2]] == ["Fix", "Cause"]
+    assert any("A collective did not end in time" in line for line in told)
+    assert "more finding" not in told[-1]
 
 
 @pytest.mark.parametrize("text", ["nothing known", "h:1:1 [0] NCCL INFO comm 0x1 rank 0"])
