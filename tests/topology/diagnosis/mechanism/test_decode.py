@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gputop.topology.diagnosis.mechanism.causes import ranked
+from gputop.topology.diagnosis.mechanism.causes import matching, ranked
 from gputop.topology.diagnosis.mechanism.codes import by_name
 from gputop.topology.diagnosis.mechanism.decode import (
     FailingLine,
@@ -12,6 +12,7 @@ from gputop.topology.diagnosis.mechanism.decode import (
     decoded_findings,
     operations,
 )
+from gputop.topology.diagnosis.symptoms.explain import table
 from gputop.topology.model.severity import CANNOT_TELL
 
 LAYERS = {
@@ -174,3 +175,35 @@ def test_a_queue_pair_without_a_device_is_a_question_of_its_address() -> None:
     lines = [FailingLine(1, "ibv_modify_qp failed (errno 19) (Ib failure: No such device)")]
     (found,) = decoded_findings(lines, (), (), "text")
     assert found.candidates[0].cause.startswith("The GID that is used leads nowhere")
+
+
+def test_a_code_does_not_speak_twice_for_a_cause() -> None:
+    """It is weighed as a code; as a word of the text it would outweigh what else is seen."""
+    twice = [
+        (one.does, code)
+        for one in operations()
+        for cause in one.cause
+        for code in cause.codes
+        if cause.supports and matching(cause.supports).search(code)
+    ]
+    assert twice == []
+
+
+ADVICE = "Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"
+
+
+def test_what_a_line_advises_is_no_state() -> None:
+    """Nothing that a program asks for speaks against what it complains of."""
+    rows = [cause for row in table() for cause in row.candidate]
+    of_operations = [cause for one in operations() for cause in one.cause]
+    assert [
+        cause.cause
+        for cause in (*rows, *of_operations)
+        if cause.against and matching(cause.against).search(ADVICE)
+    ] == []
+
+
+def test_a_row_s_own_lines_are_not_against_its_first_cause() -> None:
+    for row in table():
+        for line in row.shown if row.candidate and row.candidate[0].against else ():
+            assert not matching(row.candidate[0].against).search(line), row.id
