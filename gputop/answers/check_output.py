@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from gputop.printing.render import first_blocks
+from gputop.printing.finding_blocks import first_blocks
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.topology.model.severity import BROKEN, SLOW, Verdict

@@ -13,9 +13,9 @@ import msgspec
 
 from gputop.answers.question import Answer, Clash, Option, Question, Request
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.printing.finding_blocks import finding_blocks
 from gputop.printing.fleet import by_state, sign_of, verdict_line
 from gputop.printing.junit import save, xml_text
-from gputop.printing.render import finding_blocks
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.finding import COMPARED, HEALTHY, SHARED, FleetFinding, differences

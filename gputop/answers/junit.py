@@ -12,8 +12,9 @@ from xml.etree import ElementTree as Xml
 
 from gputop import __version__
 from gputop.answers.check import CheckAnswer, SilencedFinding
+from gputop.printing.finding_blocks import finding_blocks
 from gputop.printing.junit import save, xml_text
-from gputop.printing.render import finding_blocks, texts
+from gputop.printing.render import texts
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.finding import Finding

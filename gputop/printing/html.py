@@ -12,7 +12,8 @@ from hashlib import sha256
 from html import escape
 from typing import Any
 
-from gputop.printing.render import UNWRAPPED, finding_blocks, render
+from gputop.printing.finding_blocks import finding_blocks
+from gputop.printing.render import UNWRAPPED, render
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import (
     Bars,

@@ -10,7 +10,8 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.live.findings import Shown
-from gputop.printing.render import finding_blocks, finding_lines, page_text, render
+from gputop.printing.finding_blocks import finding_blocks
+from gputop.printing.render import finding_lines, page_text, render
 from gputop.screens.listing import Listing, ListingRows, MasterDetail
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis, load
