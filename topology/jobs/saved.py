@@ -288,8 +288,8 @@ def _with_doubts(state: JobState, evidence: JobEvidence, *, several: bool) -> Jo
     hosts = dict.fromkeys(lost.host for lost in _named(evidence) if lost.host is not None)
     host = next(iter(hosts)) if len(hosts) == 1 else None
     pids = Counter(rank.pid for rank in state.ranks)
-    several = any(pids[rank.pid] > 1 for rank in state.ranks if rank.trouble is not None)
-    more = "; others have this PID too, in containers of their own" if several else ""
+    shared = any(pids[rank.pid] > 1 for rank in state.ranks if rank.trouble is not None)
+    more = "; others have this PID too, in containers of their own" if shared else ""
     return msgspec.structs.replace(
         state,
         sentence=nothing if empty else state.sentence,

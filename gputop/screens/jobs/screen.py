@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 GROUP = "job flags"
+APART = "jobs of no process here"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
 LIMIT_KEPT = 64
@@ -273,15 +274,25 @@ class JobsScreen(ListedView):
 
     def _draw_details(self, report: Report, board: Board) -> None:
         row = self._list.row
+        width = max((board.scrollable_content_region.width or 60) - 1, 30)
+        alone = tuple(self._alone(report, width))
         if row is None:
-            board.caption("")
-            board.show(())
+            board.caption(APART if alone else "")
+            board.show(alone)
             return
         board.caption(heading(row))
-        width = max((board.scrollable_content_region.width or 60) - 1, 30)
         variables = self._variables(report, row)
         lines = detail_lines(row, report.snapshot, variables, about(row, self.shown), width)
-        board.show((*self._standing(row, report, width), *lines))
+        board.show((*self._standing(row, report, width), *lines, *alone))
+
+    def _alone(self, report: Report, width: int) -> Iterable[Line]:
+        """What was kept of jobs that have no process here: how far each rank was, and facts."""
+        said = self._headline(report)
+        for job in self._answer.jobs if self._answer else ():
+            if job.job is None:
+                first = said if told(self._answer)[0] is job else ""
+                yield from progress_lines(job, width)
+                yield from standing_lines(job, None, width, "", first)
 
     def _standing(self, row: JobRow, report: Report, width: int) -> Iterable[Line]:
         found = standing_of(self._answer, [user.pid for user in row.job.processes])

@@ -65,6 +65,7 @@ def test_each_number_is_a_rank(kind: str, tmp_path: Path) -> None:
     lasts = {rank.rank: rank.last.name for rank in job.ranks if rank.last is not None}
     assert lasts == {rank: f"all-reduce {41 - (rank == LATE)}" for rank in range(8)}
     assert "others have this PID too" in job.steps[0]
+    assert not any("only a second answer" in line for line in job.unknown)
 
 
 @pytest.mark.parametrize("kind", PLACES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,17 +13,25 @@ from gputop.app import GpuTop
 from gputop.live.findings import Shown
 from gputop.live.jobs_controller import asking, of_demo
 from gputop.live.recent import Recent
+from gputop.reading import recording
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.list import head_lines, rows_of
 from gputop.screens.jobs.standing import said_of, signs_of
+from gputop.screens.tab_signs import tab_signs
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
+from gputop.topology.model.severity import Origin
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.node import Node
+from gputop.topology.report import Report
 from gputop.widgets.spans import text_of
 from tests.gputop.screens.jobs.test_jobs import decided, open_jobs, said, snapshot_with
 from tests.support.app import give, press, text
 from tests.support.findings_made import diagnosis, finding
+from tests.support.places import RECORDINGS
 
 
 async def test_a_job_that_hangs_comes_first_and_is_marked_as_simulated() -> None:
@@ -194,3 +203,31 @@ def test_a_line_without_room_has_rank_and_price_first(demo: str, first: str) -> 
     assert "6 ranks" in text_of(whole)
     assert text_of(brief).startswith(first)
     assert len(first) <= 78
+
+
+@pytest.mark.parametrize("node", [False, True])
+async def test_what_was_kept_of_a_job_stands_on_the_screens(tmp_path: Path, *, node: bool) -> None:
+    """Beside its node, where its ranks are rows, or alone; and nothing is to be copied for here."""
+    saved = RECORDINGS / "saved-h200x2" / "cpu50"
+    names = [path.name for path in saved.iterdir() if node or "pid" in path.name]
+    for name in names:
+        (tmp_path / name).write_bytes((saved / name).read_bytes())
+    kept = recording((str(tmp_path),))
+    app = GpuTop()
+    app.jobs.show_recorded(kept.jobs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_jobs(pilot, kept.snapshot)
+        head = " ".join(text(pilot, "#job-head").split())
+        assert "rank 1 is late, a step takes up to 9.9 times as long" in head
+        assert "142 all-reduces of 32.0 MiB by 2 ranks" in said(pilot)
+        assert "simulated" not in said(pilot)
+        found = Node(kept.snapshot).decide()
+        await give(pilot, Report(found, diagnose(Case(found))))
+        tabs = tab_signs(app)
+        assert [tabs[name][0][:1] for name in ("jobs", "findings")] == ["▼", "▼"]
+        shown = app.findings.shown(app.report)
+        assert shown is not None
+        assert sum(one.origin is Origin.JOB for one in shown.findings) == 1
+        if node:
+            await press(pilot, "y")
+            assert app.clipboard.endswith("if it still runs")
