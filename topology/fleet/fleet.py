@@ -22,7 +22,7 @@ from .finding import (
     state_of,
 )
 from .foreign import unusable_findings
-from .grouping import AlikeNodes, groups
+from .grouping import AlikeNodes, by_finding, groups
 from .hosts import as_they_answer, in_order
 from .outliers import Strip, outliers, strips
 from .planning.links import FleetLinks
@@ -189,13 +189,8 @@ def _by_product(nodes: Mapping[str, NodeReport]) -> dict[str, list[NodeReport]]:
 
 def _own(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
     """What the nodes' own checks found, each rule once with all its hosts."""
-    found: dict[tuple[str, Severity], dict[str, list[str]]] = {}
-    for host, report in nodes.items():
-        for item in report.findings:
-            titles = found.setdefault((item.id, item.severity), {}).setdefault(host, [])
-            titles.append(item.title)
     made = []
-    for (id_, severity), hosts in found.items():
+    for (id_, severity, _), hosts in by_finding(nodes).items():
         kinds = Counter(titles[0] for titles in hosts.values())
         title, count = kinds.most_common(1)[0]
         if len(kinds) > 1:

@@ -1,4 +1,4 @@
-"""Groups of nodes that are alike in all their facts."""
+"""Groups of nodes that are alike in all their facts, or of which the same was found."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..model.finding import JOB
+from ..model.severity import Severity
 from .facts import digest
 from .hosts import fold, in_order
 from .record import NodeReport
@@ -60,3 +62,26 @@ def _summary(report: NodeReport) -> str:
     parts = [f"{what} {driver[what]}" for what in ("driver", "CUDA", "ROCm") if what in driver]
     parts += [driver[what] for what in ("kernel",) if what in driver]
     return ", ".join(parts)
+
+
+MOST_JOBS = 16
+"""Jobs that something is wrong with, each a finding of its own; more of them are one."""
+
+
+def by_finding(
+    nodes: Mapping[str, NodeReport],
+) -> dict[tuple[str, Severity, str], dict[str, list[str]]]:
+    """What the nodes' own checks found: rule, severity and job -> host -> titles.
+
+    A rule finds the same on many nodes, a job says of itself what no other one does.
+    """
+    found: dict[tuple[str, Severity, str], dict[str, list[str]]] = {}
+    jobs = set[str]()
+    for host, report in nodes.items():
+        for item in report.findings:
+            if item.id == JOB and len(jobs) < MOST_JOBS:
+                jobs.add(item.title)
+            job = item.title if item.id == JOB and item.title in jobs else ""
+            hosts = found.setdefault((item.id, item.severity, job), {})
+            hosts.setdefault(host, []).append(item.title)
+    return found

@@ -23,6 +23,7 @@ from gputop.topology.fleet.finding import (
 from gputop.topology.fleet.fleet import MOST_WORDS, Fleet, _short
 from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
+from gputop.topology.model.finding import JOB
 from gputop.topology.model.severity import (
     BROKEN,
     CANNOT_TELL,
@@ -370,3 +371,19 @@ def test_what_becomes_of_a_node(
 def test_a_node_that_is_gone_is_missing_whatever_else_is_found() -> None:
     items = [finding(name, BROKEN, NODE, "x", ("g1",)) for name in ("other", sorted(GONE)[0])]
     assert state_of(Verdict.BROKEN, items) is MISSING
+
+
+@pytest.mark.parametrize(("count", "lines"), [(1, 1), (3, 3), (16, 16), (40, 17)])
+def test_each_job_has_a_sentence_of_its_own(count: int, lines: int, tmp_path: Path) -> None:
+    """Two nodes for each job; what one says is not told of the others."""
+    for number in range(2 * count):
+        said = f"job {number // 2}: rank 1 is late"
+        put(tmp_path, calls_itself(node(f"g{number}"), "slow", JOB, said))
+    found = [one for one in read(tmp_path).findings if one.id == JOB]
+    assert len(found) == lines
+    own = [one for one in found if "others differ" not in one.title]
+    assert len(own) == lines - (count > lines)
+    for one in own:
+        first, second = (int(host[1:]) // 2 for host in one.hosts)
+        assert first == second
+        assert one.title == f"job {first}: rank 1 is late"
