@@ -364,7 +364,7 @@ def _answered(
         sheet_tflops=None if rates.sheet_flops is None else rates.sheet_flops / 1e12,
         basis=FigureBasis.ESTIMATE if FigureBasis.ESTIMATE in bases else FigureBasis.PREDICTED,
         fits_from_gpus=_enough(case, found),
-        layouts=tuple(layout_of(one, why(one, rates.memory_bytes)) for one in found),
+        layouts=tuple(layout_of(one, why(one, rates.memory_bytes), case.wires) for one in found),
         rooflines=bounds,
         serving=serving,
         kv_bytes_per_token=kv_bytes(shape),
@@ -387,6 +387,11 @@ def _joined(case: _Case, inside: GroupWire | None) -> JoinedRanks:
 
 def _none(shape: ModelShape, gpus: int, free: Free) -> str:
     if any(layouts(shape, gpus, gpus, free)):
+        if free.interleave not in (None, 1):
+            return (
+                f"no layout has stages whose layers {free.interleave} groups divide, with "
+                "micro-batches in multiples of the stages"
+            )
         return (
             f"no layout divides a step of {sequences_of(gpus, free)} sequences; give --micro 1, "
             "--batch or --accum"

@@ -29,6 +29,7 @@ def page(found: CostAnswer) -> Page:
     if timed:
         best = timed[0]
         blocks += [Heading(f"Communication of {best.ways}, a step"), _communication(best)]
+        blocks += [*_edge(best)]
     blocks += [Heading("Rooflines"), _bounds(found.rooflines), Heading("Notes"), _ends(found)]
     return Page(title="cost", blocks=tuple(blocks))
 
@@ -41,7 +42,7 @@ def row_page(found: CostAnswer, one: CostLayout | Serving) -> Page:
         return Page(title=f"{found.model}: serving on {plural(one.tp, 'GPU')}", blocks=blocks)
     parts: list[Block] = [Text(one.why, role=Role.STRONG), Text(_head(found)), layout_table((one,))]
     if one.communication:
-        parts += [Heading("Communication, a step"), _communication(one)]
+        parts += [Heading("Communication, a step"), _communication(one), *_edge(one)]
     parts += [Heading("Rooflines"), _bounds(found.rooflines), *ends]
     return Page(title=f"{found.model}: {one.ways}", blocks=tuple(parts))
 
@@ -178,6 +179,16 @@ def _communication(one: CostLayout) -> Table:
         for part in one.communication
     )  # fmt: skip
     return Table(heads, tuple(rows))
+
+
+def edge_text(one: CostLayout) -> str:
+    """Where the longest communication is bound, as words; "" where nobody knows."""
+    return "" if one.edge is None else f"bound at {' – '.join(one.edge.names)} ({one.edge.what})"
+
+
+def _edge(one: CostLayout) -> list[Block]:
+    text = edge_text(one)
+    return [Text(f"{text[:1].upper()}{text[1:]}.", indent=2)] if text else []
 
 
 def _bounds(bounds: tuple[Roofline, ...]) -> Table:

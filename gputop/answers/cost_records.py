@@ -7,6 +7,8 @@ import msgspec
 from gputop.answers.question import Answer
 from gputop.exits import ANSWERED, WARNINGS
 from gputop.topology.cost.calibration import Calibration
+from gputop.topology.cost.edges import LayoutEdge, edge_of
+from gputop.topology.cost.node_wires import NodeWires
 from gputop.topology.cost.ranked import RankedLayout
 from gputop.topology.cost.rooflines import Roofline
 from gputop.topology.cost.serving import Serving
@@ -57,6 +59,8 @@ class CostLayout(msgspec.Struct, frozen=True, kw_only=True):
     host_s: float | None
     """What the host needs to launch a step; it runs beside the GPU."""
     communication: tuple[Exposed, ...]
+    edge: LayoutEdge | None
+    """Where the longest of it is bound; null where nothing is sent, or where that is not known."""
     why: str
 
     @property
@@ -118,7 +122,7 @@ class CostAnswer(Answer, frozen=True, kw_only=True, tag="gputop.cost/1"):
         return ANSWERED if timed or any(one.decode_s for one in self.serving) else WARNINGS
 
 
-def layout_of(one: RankedLayout, why: str) -> CostLayout:
+def layout_of(one: RankedLayout, why: str, wires: NodeWires) -> CostLayout:
     """The same, as a record of the document."""
     time, peak, plan, ways = one.time, one.peak, one.plan, one.layout
     return CostLayout(
@@ -141,6 +145,7 @@ def layout_of(one: RankedLayout, why: str) -> CostLayout:
         bubble_s=None if time is None else time.bubble_s,
         host_s=None if time is None else time.host_s,
         communication=() if time is None else time.exposed,
+        edge=None if time is None else edge_of(wires, one.layout, time),
         why=why,
     )  # fmt: skip
 

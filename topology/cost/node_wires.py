@@ -43,6 +43,7 @@ class NodeWires:
         self.gpus = node.machine.gpus
         self._times = TimesOfCalls(node)
         self._inside = cache(self._group)
+        self._slowest: dict[tuple[int, int], list[str]] = {}
 
     @property
     def each(self) -> int:
@@ -77,6 +78,11 @@ class NodeWires:
         if ranks * stride <= self.each:
             return self._inside(ranks, stride)
         return self._between(ranks, stride)
+
+    def slowest(self, ranks: int, stride: int) -> list[str]:
+        """PCI addresses of the group in a node that the others wait for; [] where not known."""
+        self.of(ranks, stride)
+        return self._slowest.get((ranks, stride), [])
 
     def _between(self, ranks: int, stride: int) -> GroupWire | None:
         """Over nodes: each group has its share of the NICs, and no more than the links inside.
@@ -152,6 +158,7 @@ class NodeWires:
                 slowest, addresses = call, group
         if slowest is None:
             return None
+        self._slowest[ranks, stride] = addresses
         curves = {kind: self._curve(addresses, kind, every) for kind in KINDS}
         return GroupWire(
             name=WAYS.get(slowest.way) or self._name(addresses),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gputop.answers.cost_page import bound, duration, enough, layout_table, serving_table
+from gputop.answers.cost_page import (
+    bound,
+    duration,
+    edge_text,
+    enough,
+    layout_table,
+    serving_table,
+)
 from gputop.answers.cost_records import CostAnswer, CostLayout
 from gputop.screens.cost.roof import packed, roof_lines, roof_of
 from gputop.screens.listing import Listing
@@ -144,7 +151,9 @@ class CostListing(Listing):
         else:
             told = name == self.best and len(item.why) < self._room
             said = () if told else why_lines(item, width)
+            edge = edge_text(item)
             lines = [*said, *step_lines(found, item, width)]
+            lines += wrapped(((edge, "muted"),), width) if edge else []
         if not self._beside and (roof := self.roof(name, width, ROOF_ROWS)):
             lines += [EMPTY, *roof]
         return (*lines, EMPTY, *note_lines(found, width))

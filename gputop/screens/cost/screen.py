@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from gputop.answers.cost import QUESTION, CostRequest
 from gputop.answers.cost_page import row_page
-from gputop.answers.cost_records import CostAnswer
+from gputop.answers.cost_records import CostAnswer, CostLayout
 from gputop.screens.cost.fields import FIELDS, CostFields
 from gputop.screens.cost.rows import CostListing, head_lines
 from gputop.screens.listing import Listing, ListingRows, MasterDetail
@@ -86,6 +86,7 @@ class CostScreen(MasterDetail):
             about="The config.json of a model",
         ),
         note("y", "copy the line of gputop cost that gives the same"),
+        note("on the Map", "the edge where the layout that you select is bound"),
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
     )
     LINE = ("v", "e", "o", "y", "w", "PgDn")
@@ -213,6 +214,14 @@ class CostScreen(MasterDetail):
     def _listing(self) -> CostListing | None:
         listing = self.rows.listing
         return listing if isinstance(listing, CostListing) else None
+
+    def share_selection(self) -> None:
+        """Carry the edge of the selected layout along: the Map shows it."""
+        listing, name = self._listing, self.selected_name
+        item = None if listing is None or not name else listing.item(name)
+        edge = item.edge if isinstance(item, CostLayout) else None
+        if edge is not None:
+            self.gputop.selected.pick(*edge.ends)
 
     def action_field(self, step: int) -> None:
         """Select another field."""

@@ -88,6 +88,7 @@ def test_a_config_file_is_read(capsys: Captured, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["llama 9"], 64, "no model and no file is called"),
+        (["GPT-2", "--layout", "pp=2", "--interleave", "5"], 64, "whose layers 5 groups divide"),
         (["Mixtral"], 64, "'Mixtral' may be Mixtral 8x7B or Mixtral 8x22B"),
         (["llama", "70b"], 64, "'llama 70b' may be Llama 2 70B or Llama 3 70B"),
         (["Llama 3 8B", "--layout", "tp=0"], 64, "write tp=8"),

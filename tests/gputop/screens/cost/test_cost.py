@@ -22,6 +22,7 @@ from gputop.screens.cost.fields import FIELDS, CostFields, flagged
 from gputop.screens.cost.roof import Roof, roof_lines, roof_of
 from gputop.screens.cost.rows import CostListing, bar
 from gputop.screens.cost.screen import CostScreen
+from gputop.screens.map.diagram import WiringDiagram
 from gputop.topology.cost.serving import Serving
 from gputop.topology.model.errors import GputopError
 from gputop.widgets.panels import WhyPanel
@@ -311,3 +312,16 @@ def test_the_selected_field_is_in_sight(selected: str, width: int) -> None:
     assert len(line) <= width
     assert "[" in line
     assert "]" in line
+
+
+async def test_the_map_shows_where_the_selected_layout_is_bound() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        screen = await show(pilot, "dgx-1v")
+        listing = screen.rows.listing
+        assert isinstance(listing, CostListing)
+        await press(pilot, "down", "down")
+        item = listing.item(screen.selected_name)
+        assert isinstance(item, CostLayout)
+        assert item.edge is not None
+        await press(pilot, "2")
+        assert app_of(pilot).screen.query_one(WiringDiagram).pair == item.edge.ends
