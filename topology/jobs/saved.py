@@ -86,18 +86,18 @@ def in_sections(name: str, sections: Iterable[PastedSection]) -> SavedRas:
             continue
         for first, lines in _split(section):
             where = f"{name}, {PastedSection(TOOL, first, lines).where}"
-            try:
-                for told in (told_apart(one, saved=True) for one in _read("\n".join(lines))):
-                    left -= len(told.communicators)
-                    if len(found) == MOST_ANSWERS or left < 0:
-                        why = MANY if left < 0 else MORE
-                        refused.append((f"{name}, from line {first} on", why))
-                        return SavedRas(tuple(found), tuple(refused))
-                    found.append(SavedAnswer(told, where, first, lines))
-            except RasError as error:
-                why = f"no answer of RAS that can be read: {error}"
-                size = sum(map(len, lines)) + len(lines)
-                refused.append((where, f"{why}; {CUT}" if size > KEPT_BYTES // 2 else why))
+            for told in _read("\n".join(lines)):
+                if isinstance(told, RasError):
+                    why = f"no answer of RAS that can be read: {told}"
+                    size = sum(map(len, lines)) + len(lines)
+                    refused.append((where, f"{why}; {CUT}" if size > KEPT_BYTES // 2 else why))
+                    continue
+                left -= len(told.communicators)
+                if len(found) == MOST_ANSWERS or left < 0:
+                    why = MANY if left < 0 else MORE
+                    refused.append((f"{name}, from line {first} on", why))
+                    return SavedRas(tuple(found), tuple(refused))
+                found.append(SavedAnswer(told_apart(told, saved=True), where, first, lines))
     return SavedRas(tuple(found), tuple(refused))
 
 
@@ -114,15 +114,16 @@ def _split(section: PastedSection) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield section.first + begins, section.lines[begins:]
 
 
-def _read(words: str) -> Iterator[RasAnswer]:
-    """The answers of one piece: a text, or one JSON document after the other."""
-    if not words.lstrip().startswith("{"):
-        yield text.parse(words.encode("utf-8", "replace"), whole=False)
-        return
-    parts = re.split(r'(?m)^(?=[ \t]*\{\s{0,64}"nccl_version")', words)
-    for part in parts:
-        if part.strip():
-            yield answer.parse(part.encode("utf-8", "replace"))
+def _read(words: str) -> Iterator[RasAnswer | RasError]:
+    """The answers of one piece: a text, or one JSON document after the other; or why it is none."""
+    whole = words.lstrip().startswith("{")
+    parts = re.split(r'(?m)^(?=[ \t]*\{\s{0,64}"nccl_version")', words) if whole else [words]
+    for part in filter(str.strip, parts):
+        octets = part.encode("utf-8", "replace")
+        try:
+            yield answer.parse(octets) if whole else text.parse(octets, whole=False)
+        except RasError as error:
+            yield error
 
 
 def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:

@@ -141,7 +141,7 @@ def test_so_many_missing_ranks_are_read_and_no_part_of_more(
 
 def test_an_answer_that_may_be_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(words: str) -> Any:
-        raise RasError("odd")
+        return [RasError("odd")]
 
     monkeypatch.setattr(saved, "_read", fails)
     section = PastedSection(TOOL, 1, ("abcd", "efgh"))

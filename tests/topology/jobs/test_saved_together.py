@@ -156,3 +156,10 @@ def test_an_answer_in_any_code_is_read(code: str, tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_bytes(text.encode(code))
     (job,) = answer(JobsRequest(sources=(str(tmp_path),))).report.jobs
     assert "rank 1 launched all-reduce 40, 1 other 41" in job.sentence
+
+
+def test_a_torn_answer_takes_no_other_one_along(tmp_path: Path) -> None:
+    text = (RECORDINGS / "ras" / "behind.json").read_text()
+    (tmp_path / "ras.txt").write_text(f"{text[:900]}\n{text}")
+    (job,) = answer(JobsRequest(sources=(str(tmp_path),))).report.jobs
+    assert "rank 1 launched all-reduce 40, 1 other 41" in job.sentence

@@ -251,15 +251,26 @@ def _crossed(now: RasCommunicator) -> tuple[tuple[int, str, int], ...]:
 def _still(now: RasCommunicator, before: RasCommunicator) -> bool | None:
     """Whether nothing was launched between two answers; None where they do not say."""
     if _names(now) and _names(before):
+        if _twice(now) or _twice(before):
+            return None
         if _names(now).keys() == _names(before).keys():
-            return _counts(now) == _counts(before)
+            one, other = _counts(now), _counts(before)
+            # A rank that stopped to answer, or began to, launched nothing by that.
+            shared = one.keys() & other.keys()
+            return all(one[rank] == other[rank] for rank in shared)
         # A text names only ranks that differ, JSON names all: what both tell is how far they are.
-        one, other = _extremes(now), _extremes(before)
-        shared = one.keys() & other.keys()
-        return all(one[name] == other[name] for name in shared) if shared else None
+        ends, old = _extremes(now), _extremes(before)
+        both = ends.keys() & old.keys()
+        return all(ends[name] == old[name] for name in both) if both else None
     # A text counts only where ranks differ: from all equal to that, or back, somebody launched.
     healthy = not (_lost(now) or _lost(before))
     return False if healthy and bool(_names(now)) != bool(_names(before)) else None
+
+
+def _twice(communicator: RasCommunicator) -> bool:
+    """Whether an answer gives one rank two counts, so that it contradicts itself."""
+    ranks = [rank.rank for rank in communicator.ranks]
+    return len(ranks) != len(set(ranks))
 
 
 def _went_back(now: Extremes, before: Extremes) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec.structs import replace
+
 from gputop.topology.jobs.ras.answer import MissingRank, RasCommunicator, RasRank
 from gputop.topology.jobs.ras.comparing import _function, _still, communicator_state
 from gputop.topology.jobs.waiting import _whose
@@ -30,6 +32,19 @@ def test_the_collective_that_is_spoken_of_is_the_one_that_ranks_differ_in_or_the
         ({"A": (0, 0), "B": (1, 0), "C": (2, 1)}, "B"),
     ):
         assert _function(extremes) == said, extremes
+
+
+def test_a_rank_that_stops_to_answer_launched_nothing_by_that() -> None:
+    three, two = of(ALL, ALL, ALL), of(ALL, ALL, lost=True)
+    assert _still(two, three) is True
+    assert _still(three, two) is True
+    assert _still(of({"AllReduce": 5}, ALL, lost=True), three) is False
+
+
+def test_an_answer_that_contradicts_itself_shows_no_progress() -> None:
+    twice = replace(of(ALL, ALL), ranks=(*of(ALL).ranks, *of({"AllReduce": 5}).ranks))
+    assert _still(twice, of(ALL, ALL)) is None
+    assert _still(of(ALL, ALL), twice) is None
 
 
 def test_whether_anything_was_launched_between_two_answers() -> None:
