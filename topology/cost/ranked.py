@@ -136,10 +136,10 @@ def groups_of(shape: ModelShape, layout: Layout, count: int, free: Free) -> list
     """
     if layout.pp == 1:
         return [1]
-    could = divisors(-(-shape.layers // layout.pp)) if count % layout.pp == 0 else [1]
-    if free.interleave is not None:
-        return [free.interleave] if free.interleave in could else []
-    return sorted({1, max(one for one in could if one <= MOST_GROUPS)})
+    layers = -(-shape.layers // layout.pp)
+    tried = range(1, MOST_GROUPS + 1) if free.interleave is None else (free.interleave,)
+    could = [one for one in tried if not layers % one and (one == 1 or not count % layout.pp)]
+    return sorted({could[0], could[-1]}) if could else []
 
 
 def plans(
