@@ -28,6 +28,7 @@ COLLECTIVES = {
 }
 """Quantity -> quantity of the table, and the library's name for the collective if it models it."""
 MODEL = "the library's own model of this topology"
+NETWORK = "between hosts the network decides; this text does not say which NICs they have"
 UNTOLD = 1.11
 """How much wider a band is where nothing tells how the GPUs are joined."""
 PLATEAU_BYTES = 256 << 20
@@ -82,6 +83,8 @@ def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
     if not node.machine.gpus:
         return Expected(note="the snapshot holds no GPU")
     group = group_of(node, figure)
+    if group is None and figure.details.get("hosts", 1) != 1:
+        return Expected(note=NETWORK)
     if group is None:
         return Expected(note="which GPUs took part is not known")
     sku = _model(node, group)

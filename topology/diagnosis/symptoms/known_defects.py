@@ -10,7 +10,7 @@ from ...logs.report.outcome import outcome_of
 from ...logs.report.report import LogNote, LogReport
 from ...model.finding import Candidate, Finding
 from ...model.page import Fact, Fix
-from ...model.severity import CANNOT_TELL, NOTICE, RunState, Sureness
+from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, RunState, Sureness
 from ...model.versions import Product
 from ...recorded.said_versions import LIBRARIES, said_of
 from ..defects.scene import Scene, fitting, of_machine
@@ -19,6 +19,7 @@ from ..defects.words import ID, MOST_TOLD, ends, proof, steps, title
 from .survived import of_ras, survived
 
 MOST_QUOTED = 3
+HEAD = "A known defect of "
 USED = {"/IB": Trait.INFINIBAND, "/RoCE": Trait.ROCE, "NET/Socket": Trait.SOCKETS}
 """Words of the lines in which the library names its networks."""
 
@@ -108,11 +109,21 @@ def _traits(log: LogReport) -> Iterator[tuple[Trait, bool]]:
             yield trait, True
 
 
+def is_defect(candidate: Candidate) -> bool:
+    """Whether a possible cause is a known defect after which a job does not go on."""
+    return any(
+        defect.harm.severity is BROKEN
+        and candidate.cause.startswith(HEAD)
+        and defect.what in candidate.cause
+        for defect in defects()
+    )
+
+
 def _candidate(defect: Defect, notes: list[LogNote], scene: Scene) -> Candidate:
     named = f"{defect.product} {' and '.join(scene.versions[defect.product])}"
     only = f" It shows with {defect.only}." if defect.only else ""
     return Candidate(
-        cause=f"A known defect of {named}: {defect.what} ({ends(defect)}).{only}",
+        cause=f"{HEAD}{named}: {defect.what} ({ends(defect)}).{only}",
         supported_by=tuple(note.words[:200] for note in notes[:MOST_QUOTED]),
         needs=f"the same run with {defect.cure}" if defect.fixed else "the same run with the fix",
         fix=_fixes([defect])[:1],

@@ -26,8 +26,8 @@ from ..defects.words import ID as KNOWN
 from ..engine import diagnose
 from ..mechanism.decode import FailingLine, decoded_findings
 from ..mechanism.weighing import weighed
-from .explain import ECHOES, around, explain, unexplained
-from .known_defects import with_defects
+from .explain import ECHOES, SILENT, UNCERTAIN, around, explain, unexplained
+from .known_defects import is_defect, with_defects
 from .pasted_figures import PastedFigure, pasted_figures
 from .quoting import KERNEL, Quoter
 
@@ -100,7 +100,8 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
         about = spoken_of(log.context)
         wanted = "; ".join(subject.fetch for subject in about) or DEBUG
         names = " and of ".join(subject.name for subject in about)
-        said = f"the text speaks of {names}, of no failure. " if names else ""
+        failure = "and a line of a failure in words unknown here" if left else "of no failure"
+        said = f"the text speaks of {names}, {failure}. " if names else ""
         warning = next((note for note in log.context if _WARNS.search(note.text)), None)
         if warning is not None:
             text = shorten(warning.text, MOST_WARNING, placeholder=" …").rstrip(" .")
@@ -185,17 +186,35 @@ def symptoms(log: LogReport) -> tuple[tuple[Finding, ...], tuple[LogNote, ...]]:
     said, left = explain(log), unexplained(log)
     decoded = decoded_findings(_unknown(left), _echoed(log, said), around(log), log.name)
     told = {fact.line for finding in decoded for fact in finding.evidence}
-    if any(finding.candidates for finding in decoded):
-        said = tuple(_behind(finding) for finding in said)
     found = with_defects((*said, *decoded), log)
+    origin = any(finding.candidates for finding in decoded)
+    if any(_echoes(finding) for finding in found) and (of := list(filter(_fails, found))):
+        found = [_as_origin(one) if one in of else one for one in found]
+        origin = True
+    if origin:
+        found = [_behind(finding) for finding in found]
     return tuple(found), tuple(note for note in left if note.line not in told)
+
+
+def _echoes(finding: Finding) -> bool:
+    return finding.id in ECHOES and finding.severity is BROKEN
+
+
+def _fails(finding: Finding) -> bool:
+    """Whether a line of a known defect that ends jobs shows it, and no more than a slow job."""
+    return finding.severity is SLOW and any(map(is_defect, finding.candidates[:1]))
+
+
+def _as_origin(finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, severity=BROKEN)
 
 
 def _behind(finding: Finding) -> Finding:
     """An echo beside its origin: worth knowing, and no more."""
     if finding.id not in ECHOES:
         return finding
-    return msgspec.structs.replace(finding, severity=NOTICE)
+    title = finding.title.removesuffix(UNCERTAIN).removesuffix(SILENT)
+    return msgspec.structs.replace(finding, severity=NOTICE, title=title)
 
 
 def _unknown(left: Iterable[LogNote]) -> list[FailingLine]:

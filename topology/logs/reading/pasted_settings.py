@@ -1,4 +1,4 @@
-"""Variables that people paste: `export NAME=VALUE`, `-x NAME=VALUE`, the output of `env`."""
+"""Variables that people paste: `export NAME=VALUE`, `-x NAME=VALUE`, `NAME: VALUE`, `env`."""
 
 import re
 
@@ -18,6 +18,7 @@ _OPTION = re.compile(
     rb"(" + _NAME + rb")(?:[\"']\])?\s?=\s?" + _VALUE
 )
 _JSON = re.compile(rb"^\W*[\"'](" + _NAME + rb")[\"']\s?: ?[\"']([^\"']*)[\"'],?\s*$")
+_YAML = re.compile(rb"^[\s>]*(?:- )?(" + _NAME + rb"): +" + _VALUE + rb"\s*$")
 _MARKS = (b"-x ", b"-e ", b"-env ", b"--env", b"export ", b"environ[")
 LONGEST = 8192
 Setting = tuple[bytes, bytes]
@@ -28,6 +29,8 @@ def settings_in(line: bytes) -> list[Setting]:
     line = line[:LONGEST]
     if line.lstrip(b" >\t")[:1] == b"#":
         return []
+    if (mapped := _YAML.match(line)) is not None:
+        return [_setting(mapped)]
     if line.find(b"=") < 0:
         entry = _JSON.match(line)
         return [] if entry is None else [(entry[1], entry[2])]

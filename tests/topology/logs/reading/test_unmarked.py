@@ -96,6 +96,9 @@ def test_other_programs_have_levels_too(line: str) -> None:
         ("# export NCCL_P2P_DISABLE=1", {}),
         ("unhandled cuda error (run with NCCL_DEBUG=INFO for details)", {}),
         ("echo $NCCL_DEBUG", {}),
+        ("NCCL_SOCKET_IFNAME: =eth0", {"NCCL_SOCKET_IFNAME": "=eth0"}),
+        ('  - UCX_TLS: "rc,cuda"', {"UCX_TLS": "rc,cuda"}),
+        ("NCCL_ALGO: the algorithms to take", {}),
     ],
 )  # fmt: skip
 def test_settings_are_taken_from_scripts_and_not_from_sentences(
