@@ -63,6 +63,8 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     """With the PID, the identity of the process."""
     user_seconds: float
     system_seconds: float
+    first_seconds: float | None = None
+    """CPU time of its first thread, in user mode and in the kernel; None where that is not told."""
     queued_seconds: float | None = None
     """How long its first thread stood in the queue of its CPUs; None where that is not told."""
     written_bytes: int | None = None
@@ -89,6 +91,9 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     user_cores: float | None = None
     """Cores' worth of time in user mode; None where the readings are too near each other."""
     system_cores: float | None = None
+    first_cores: float | None = None
+    """Of both, what its first thread took: the program of Python. PyTorch goes backward in another
+    one. None where it is not known."""
     queued: float | None = None
     """Share of the time in which its first thread could run and had no CPU."""
     written_per_second: float | None = None
@@ -157,6 +162,7 @@ def glance(
             started_ticks=int(rest[_START]),
             user_seconds=int(rest[_UTIME]) / TICKS,
             system_seconds=int(rest[_STIME]) / TICKS,
+            first_seconds=_first(tree, pid),
             queued_seconds=_queued(tree, pid),
             written_bytes=_written(tree, pid),
             memory_bytes=int(rest[_RSS]) * PAGE,
@@ -166,6 +172,16 @@ def glance(
             periods=tuple(throttled(tree, f"proc/{pid}/cgroup").items()) if pid in limited else (),
         )
     return found
+
+
+def _first(tree: Tree, pid: int) -> float | None:
+    """Seconds of CPU time of the thread that the process began with."""
+    text = tree.text(f"proc/{pid}/task/{pid}/stat", 4096)
+    match = _STAT.match(text) if isinstance(text, str) else None
+    rest = match[3].split() if match else []
+    if len(rest) <= _STIME or not all(_whole(rest[at]) for at in (_UTIME, _STIME)):
+        return None
+    return (int(rest[_UTIME]) + int(rest[_STIME])) / TICKS
 
 
 def _queued(tree: Tree, pid: int) -> float | None:
@@ -223,6 +239,7 @@ def activity_delta(
             states=(before.state, now.state),
             user_cores=(now.user_seconds - before.user_seconds) / seconds if long else None,
             system_cores=(now.system_seconds - before.system_seconds) / seconds if long else None,
+            first_cores=_share(before.first_seconds, now.first_seconds, seconds if long else 0.0),
             queued=_share(before.queued_seconds, now.queued_seconds, seconds if long else 0.0),
             written_per_second=_share(
                 before.written_bytes, now.written_bytes, seconds if long else 0.0

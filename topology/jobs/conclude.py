@@ -242,6 +242,7 @@ def _judged(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> JudgedLo
                 pid=user.pid,
                 address=gpu.address,
                 cores=None if activity is None else activity.cores,
+                first=None if activity is None else activity.first_cores,
                 nvlinked=bool(gpu.nvlinks_up),
             )
         )

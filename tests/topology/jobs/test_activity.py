@@ -30,6 +30,25 @@ def test_state_time_and_memory_between_two_readings(tmp_path: Path) -> None:
     assert 3 not in found, "its number was given to another process"
 
 
+def test_the_first_thread_has_its_part_of_the_time(tmp_path: Path) -> None:
+    tree = FolderTree(tmp_path)
+
+    def read(at: float, whole: int, own: int | None) -> dict[int, Glance]:
+        process(tmp_path, 1, "R", whole)
+        thread = tmp_path / "proc/1/task/1"
+        if own is not None:
+            process(tmp_path, 1, "R", own)
+            thread.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "proc/1/stat").rename(thread / "stat")
+            process(tmp_path, 1, "R", whole)
+        return glance(tree, [1], lambda: at)
+
+    assert activity_delta(tree, read(0.0, 100, None), read(1.0, 200, None))[1].first_cores is None
+    before = read(0.0, 100, 60)
+    found = activity_delta(tree, before, read(1.0, 100 + TICKS, 60 + TICKS // 4))[1]
+    assert (found.cores, found.first_cores) == (1.0, 0.25)
+
+
 def test_readings_at_the_same_moment_give_no_share(tmp_path: Path) -> None:
     process(tmp_path, 1, "D", 100)
     tree = FolderTree(tmp_path)

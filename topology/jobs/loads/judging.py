@@ -40,6 +40,10 @@ LAUNCH_COMPUTING, LAUNCH_BUSY, LAUNCH_GBS = 0.15, 0.75, 5.0
 rank keeps a core busy, launching is what takes long. Of two launch-bound H100 one was busy for 6 %
 of the time, and the other one, which waits for it, for 92 %; of two that waited for each other in
 turns both were for 30 to 64 %, and moved 0.9 GB/s."""
+OF_FIRST_THREAD = 0.6
+"""Of the CPU time of a process, what its first thread takes at most while it only launches steps.
+PyTorch launches a backward pass, the longer half, from another thread; a program that makes its
+rank late, loads data or counts does so in the first."""
 WITHOUT_WORK = 0.1
 """A GPU that waits for a rank which computes on the host is never without work: its own launches
 stand in a queue. On two H200 it was so for 2.6 % of 0.2 s at most, of FSDP that launches bind for
@@ -132,6 +136,8 @@ class WatchedRank(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     cores: float | None = None
     """Cores' worth of CPU time that it took."""
+    first: float | None = None
+    """What its first thread took of them; None where it is not known."""
     nvlinked: bool = False
     """Whether its GPU has NVLinks to those of other ranks."""
 
@@ -189,6 +195,9 @@ def _in_turns(
     """Whether all processes only launch, so that the one that is late now is not the reason."""
     if late.how is not Lateness.HOST or any((one.cores or 0.0) < FULL_CORE for one in ranks):
         return False
+    itself = next(one for one in ranks if one.pid == late.pid)
+    if itself.first is not None and itself.first <= OF_FIRST_THREAD * (itself.cores or 0.0):
+        return True
     others = (own[one.rank] for one in ranks if one.pid != late.pid)
     return any(1.0 - each.busy >= WITHOUT_WORK for slices in others for each in slices)
 

@@ -24,9 +24,13 @@ def loads(name: str) -> JobLoads:
     )
 
 
-def judged(name: str, *, together: bool = True, cores: float = 0.5) -> JudgedLoads:
+def judged(
+    name: str, *, together: bool = True, cores: float = 0.5, first: float | None = None
+) -> JudgedLoads:
     ranks = [
-        WatchedRank(rank=rank, pid=100 + rank, address=str(rank), cores=cores, nvlinked=True)
+        WatchedRank(
+            rank=rank, pid=100 + rank, address=str(rank), cores=cores, first=first, nvlinked=True
+        )
         for rank in (0, 1)
     ]
     return judge(ranks, loads(name), together=together)
@@ -48,6 +52,14 @@ def test_the_late_rank_its_kind_and_its_price(name: str, how: Lateness, times: f
     assert late is not None
     assert (late.rank, late.pid, late.how) == (1, 101, how)
     assert times_slower(late.waiting) == pytest.approx(times, rel=0.3)
+
+
+@pytest.mark.parametrize(("first", "accused"), [(None, True), (0.9, True), (0.5, False)])
+def test_a_rank_that_launches_from_another_thread_is_not_the_reason(
+    first: float | None, accused: bool
+) -> None:
+    assert (judged("cpu10", cores=1.0, first=first).late is not None) is accused
+    assert judged("gpu5", cores=1.0, first=first).late is not None
 
 
 def test_other_work_on_a_gpu_makes_its_rank_late() -> None:
