@@ -7,6 +7,7 @@ version). docs/library.md shows how they are used.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gputop.answers.question import Reply
     from gputop.answers.variables import EnvironmentAnswer
     from gputop.answers.which import WhichAnswer
+    from gputop.reading import Recording
     from gputop.topology.model.machine import Gpu
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.node import Node
@@ -53,10 +55,10 @@ class NodeAnswers:
         *,
         sources: tuple[str, ...] = (),
         demo: str | None = None,
-        skipped: tuple[tuple[str, str], ...] = (),
+        unread: tuple[str, ...] = (),
     ) -> None:
         self.snapshot = snapshot
-        self._sources, self._demo, self._skipped = sources, demo, skipped
+        self._sources, self._demo, self._unread = sources, demo, unread
 
     def __repr__(self) -> str:
         named = Counter(gpu.name or "unknown GPU" for gpu in self.gpus)
@@ -82,8 +84,7 @@ class NodeAnswers:
         """What could not be read, with the reason. Stable."""
         from gputop.answers.question import problem_lines
 
-        skipped = (f"{name}: passed over: {why}" for name, why in self._skipped)
-        return (*problem_lines(self.snapshot), *skipped)
+        return (*problem_lines(self.snapshot), *self._unread)
 
     @cached_property
     def node(self) -> Node:
@@ -240,26 +241,31 @@ class NodeAnswers:
         ('slow', 1)
         """
         from gputop.answers.check import CheckRequest, answer
+        from gputop.terminal.lines import unsaid
 
         if measure and not (self.snapshot.is_live or self._demo):
             raise Exit("a recording cannot be measured", USAGE)
-        return answer(CheckRequest(given=self.snapshot, demo=self._demo, quick=not measure))
+        with unsaid():
+            return answer(CheckRequest(given=self.snapshot, demo=self._demo, quick=not measure))
 
     def jobs(self) -> JobsAnswer:
         """What runs on the GPUs and who waits for whom, as `gputop jobs` says it. Provisional.
 
-        Of this machine it looks twice, some seconds apart. A text holds no jobs.
+        Of this machine it looks twice, some seconds apart. Of a path its files are read again,
+        for dumps and answers of RAS. A text holds no jobs.
 
         >>> import gputop
         >>> [str(job["verdict"]) for job in gputop.demo("slow-job-h100-8").jobs().jobs]
         ['slow']
         """
         from gputop.answers.jobs import JobsRequest, answer, of_node
+        from gputop.terminal.lines import unsaid
 
         if not (self.snapshot.is_live or self._demo or self._sources):
             return of_node(self.snapshot)
         given = None if self._sources else self.snapshot
-        return answer(JobsRequest(given=given, sources=self._sources, demo=self._demo))
+        with unsaid():
+            return answer(JobsRequest(given=given, sources=self._sources, demo=self._demo))
 
     def env_for(self, library: str) -> EnvironmentAnswer:
         """Variables of "nccl", "ucx", "nvshmem" or "gloo" that fit this node. Provisional.
@@ -362,9 +368,16 @@ def load(source: str | bytes | Path) -> NodeAnswers:
     if isinstance(text, Path) or not (b"\n" in text or text.lstrip()[:1] in (b"{", b"<", b"[")):
         path = str(source) if not isinstance(source, bytes) else source.decode(errors="replace")
         loaded = load_files((path,))
-        return NodeAnswers(loaded.snapshot, sources=(path,), skipped=loaded.skipped)
+        # Its jobs are read later, perhaps from another folder.
+        return _recorded(loaded, (os.path.abspath(path),))
     loaded = load_files(("-",), text, stdin_name="text")
-    return NodeAnswers(loaded.snapshot, skipped=loaded.skipped)
+    return _recorded(loaded)
+
+
+def _recorded(loaded: Recording, sources: tuple[str, ...] = ()) -> NodeAnswers:
+    passed = (f"{name}: passed over: {why}" for name, why in loaded.skipped)
+    partly = (f"{name}: {why}" for name, why in loaded.remarks)
+    return NodeAnswers(loaded.snapshot, sources=sources, unread=(*passed, *partly))
 
 
 def read_text(
@@ -380,13 +393,15 @@ def read_text(
     ['cuda-out-of-memory']
     """
     from gputop.answers import log
+    from gputop.terminal.lines import unsaid
 
     _path_or_text("read_text", text)
     given = None if node is None else node.snapshot
-    if isinstance(text, Path):
-        return log.answer(log.LogRequest(file=str(text), given=given, library=library))
-    data = text.encode(errors="replace") if isinstance(text, str) else text
-    return log.answer_to_text(data, given, library)
+    with unsaid():
+        if isinstance(text, Path):
+            return log.answer(log.LogRequest(file=str(text), given=given, library=library))
+        data = text.encode(errors="replace") if isinstance(text, str) else text
+        return log.answer_to_text(data, given, library)
 
 
 def _path_or_text(name: str, given: object) -> None:

@@ -244,13 +244,13 @@ def _say_skipped(loaded: Recording) -> None:
     """Name the files that were passed over, and what of others was, on stderr."""
     if not (loaded.skipped or loaded.remarks):
         return
-    import click
+    from gputop.terminal.lines import warn
 
     for name, why in loaded.remarks[:NAMED]:
-        click.echo(f"{clean(name, 80)}: {clean(why, 300)}", err=True)
+        warn(f"{clean(name, 80)}: {clean(why, 300)}")
     by_reason: dict[str, list[str]] = {}
     for name, why in loaded.skipped:
         by_reason.setdefault(why, []).append(clean(name, 80))
     for why, names in by_reason.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        click.echo(f"passed over, {clean(why, 300)}: {', '.join(names[:NAMED])}{more}", err=True)
+        warn(f"passed over, {clean(why, 300)}: {', '.join(names[:NAMED])}{more}", 4000)

@@ -258,3 +258,21 @@ def test_no_answer_says_a_sentence_twice(name: str) -> None:
         for field in ("assumptions", "why", "references", "notes"):
             said = [str(line).rstrip(".") for line in getattr(answer, field, ())]
             assert len(set(said)) == len(said), (type(answer).__name__, field, said)
+
+
+def test_the_library_prints_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(RECORDINGS)
+    gputop.read().check()
+    folders = [gputop.load("hgx-h200-4gpu-live"), gputop.load("nvidia-public"), gputop.load("ras")]
+    monkeypatch.chdir(tmp_path)
+    assert any(node.problems for node in folders)
+    for node in folders:
+        node.check()
+        node.jobs()
+    gputop.demo(DEMO).check(measure=True)
+    for name in ("behind.txt", "killed.txt"):
+        saved = (RECORDINGS / "ras" / name).read_text()
+        gputop.read_text(f"{saved}\n{saved[: len(saved) // 2]}")
+    assert capfd.readouterr() == ("", "")
