@@ -20,6 +20,7 @@ from gputop.answers.question import Clash, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.topology.cost.calibration import Calibration, calibrated, told
+from gputop.topology.cost.edges import LayoutEdges
 from gputop.topology.cost.gpu import GpuRates, measured_rates, rates_of
 from gputop.topology.cost.layer import launches_here
 from gputop.topology.cost.layout import StepPlan
@@ -348,6 +349,7 @@ def _answered(
     bounds = rooflines(shape, rates, case.sku, _joined(case, inside))
     bases = {rates.basis, FigureBasis.ESTIMATE if inside is None else inside.basis}
     known = (rates.source, "" if inside is None else inside.source)
+    edges = LayoutEdges(case.wires)
     return CostAnswer(
         source=case.node.snapshot.source,
         assumptions=case.assumed,
@@ -364,7 +366,7 @@ def _answered(
         sheet_tflops=None if rates.sheet_flops is None else rates.sheet_flops / 1e12,
         basis=FigureBasis.ESTIMATE if FigureBasis.ESTIMATE in bases else FigureBasis.PREDICTED,
         fits_from_gpus=_enough(case, found),
-        layouts=tuple(layout_of(one, why(one, rates.memory_bytes), case.wires) for one in found),
+        layouts=tuple(layout_of(one, why(one, rates.memory_bytes), edges) for one in found),
         rooflines=bounds,
         serving=serving,
         kv_bytes_per_token=kv_bytes(shape),

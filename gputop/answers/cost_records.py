@@ -7,8 +7,7 @@ import msgspec
 from gputop.answers.question import Answer
 from gputop.exits import ANSWERED, WARNINGS
 from gputop.topology.cost.calibration import Calibration
-from gputop.topology.cost.edges import LayoutEdge, edge_of
-from gputop.topology.cost.node_wires import NodeWires
+from gputop.topology.cost.edges import LayoutEdge, LayoutEdges
 from gputop.topology.cost.ranked import RankedLayout
 from gputop.topology.cost.rooflines import Roofline
 from gputop.topology.cost.serving import Serving
@@ -122,7 +121,7 @@ class CostAnswer(Answer, frozen=True, kw_only=True, tag="gputop.cost/1"):
         return ANSWERED if timed or any(one.decode_s for one in self.serving) else WARNINGS
 
 
-def layout_of(one: RankedLayout, why: str, wires: NodeWires) -> CostLayout:
+def layout_of(one: RankedLayout, why: str, edges: LayoutEdges) -> CostLayout:
     """The same, as a record of the document."""
     time, peak, plan, ways = one.time, one.peak, one.plan, one.layout
     return CostLayout(
@@ -145,7 +144,7 @@ def layout_of(one: RankedLayout, why: str, wires: NodeWires) -> CostLayout:
         bubble_s=None if time is None else time.bubble_s,
         host_s=None if time is None else time.host_s,
         communication=() if time is None else time.exposed,
-        edge=None if time is None else edge_of(wires, one.layout, time),
+        edge=None if time is None else edges.of(one.layout, time),
         why=why,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ import pytest
 
 from gputop.answers.cost import CostRequest, answer
 from gputop.answers.cost_records import CostLayout
+from gputop.topology.wiring.paths import path_between
 from tests.support.snapshots import demo_node
 
 
@@ -22,6 +23,17 @@ def test_tensor_parallelism_over_a_cube_mesh_is_bound_by_a_single_link() -> None
     assert edge is not None
     assert edge.what == "tensor: all-reduce"
     assert edge.names == ("GPU0", "GPU1")
+
+
+def test_a_ring_of_eight_goes_by_the_double_links_of_a_cube_mesh() -> None:
+    """GPU0-3-2-1-5-6-7-4 has two links everywhere: no pair that has one, or none, bounds it."""
+    edge = layout("dgx-1v", "tp=8").edge
+    assert edge is not None
+    graph = demo_node("dgx-1v").graph
+    path = path_between(graph, *edge.ends)
+    assert path is not None
+    assert path.payload_gbs == 50.0
+    assert len(path.nodes) == 2
 
 
 def test_over_pcie_the_edge_leads_from_socket_to_socket() -> None:
