@@ -93,6 +93,18 @@ def test_between_racks_each_gpu_brings_its_nic() -> None:
     assert seconds(both) == pytest.approx(seconds(rack), rel=0.05)
 
 
+@pytest.mark.parametrize(("joined", "published"), [(4, 196.87), (8, 393.66)])
+def test_between_partitions_of_racks_a_ring_reaches_what_was_published(
+    joined: int, published: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three partitions of 4 and of 8 GB200 in different racks, ring, 16 GiB (NVIDIA/nccl 1801)."""
+    monkeypatch.setattr(NodeWires, "domain", joined)
+    found = wire("gb200-nvl72-tray", 3 * joined, 1, nodes=3 * joined // 4)
+    assert found.name == "the network"
+    moved = GIB * 2 * (3 * joined - 1) / (3 * joined)
+    assert moved / seconds(found) == pytest.approx(published * 1e9, rel=0.1)
+
+
 def test_a_rack_of_nvlink_is_faster_than_its_nics() -> None:
     rack = wire("gb200-nvl72-tray", 8, 1, nodes=18)
     assert rack.name == "NVLink of the rack"
