@@ -4,7 +4,8 @@
 
 A row for each: how many answers held what is right, the longest of them, the step beside that of
 `ddp`, the price that was told, and each rank's share of computing and of NCCL by the profiler. The
-next job imports PyTorch while one runs.
+next job imports PyTorch while one runs. What a wrong answer says and was given stands in FOLDER,
+as wrong-KIND-NUMBER.
 """
 
 from __future__ import annotations
@@ -157,9 +158,9 @@ def _wait(test: Callable[[], bool], seconds: float) -> bool:
     return done
 
 
-def ask(record: Path | None) -> Asked:
-    """`gputop jobs`, with no option."""
-    variables = os.environ | ({} if record is None else {"RECORD": str(record)})
+def ask(record: Path) -> Asked:
+    """`gputop jobs`, with no option; what it is given is recorded."""
+    variables = os.environ | {"RECORD": str(record)}
     begun = time.monotonic()
     command = [sys.executable, "-m", "tests.harness.running.recorder", "jobs"]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
@@ -170,8 +171,15 @@ def row(run: Run, asks: int, record: bool, healthy_ms: float | None) -> tuple[st
     """One row of the table, and the step in milliseconds."""
     begun, told = time.time(), []
     for number in range(asks):
-        told.append(ask(run.folder / f"asked{number}.json" if record else None))
+        given = run.folder / f"asked{number}.json"
+        told.append(ask(given))
         (run.folder / f"asked{number}.txt").write_text(told[-1].text)
+        if not told[-1].right(run.kind):
+            with suppress(FileNotFoundError):
+                shutil.copy(given, run.folder.parent / f"wrong-{run.name}-{number}.json")
+            (run.folder.parent / f"wrong-{run.name}-{number}.txt").write_text(told[-1].text)
+        if not record:
+            given.unlink(missing_ok=True)
     step = run.step_ms(begun, time.time())
     prices = [
         float(found[1] or found[2]) for one in told if (found := PRICE.search(_flat(one.text)))
@@ -197,7 +205,9 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", metavar="KIND", default=[*KINDS])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--asks", type=int, default=5)
-    parser.add_argument("--record", action="store_true", help="keep what `jobs` was given")
+    parser.add_argument(
+        "--record", action="store_true", help="keep what `jobs` was given each time"
+    )
     given = parser.parse_args()
     healthy: float | None = None
     wrong = 0
