@@ -276,3 +276,22 @@ def test_the_library_prints_nothing(
         saved = (RECORDINGS / "ras" / name).read_text()
         gputop.read_text(f"{saved}\n{saved[: len(saved) // 2]}")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: gputop.load("no/such/file"),
+        lambda: gputop.load("{}"),
+        lambda: gputop.demo(DEMO).p2p(0, 0),
+        lambda: gputop.read_text("nothing of ours"),
+    ],
+)
+def test_an_error_reaches_another_process_whole(wrong: Callable[[], object]) -> None:
+    with pytest.raises(gputop.GputopError) as caught:
+        wrong()
+    cause = caught.value.__cause__
+    for error in (caught.value, *((cause,) if isinstance(cause, gputop.GputopError) else ())):
+        for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+            assert (type(again), str(again)) == (type(error), str(error))
+            assert (again.exit_code, vars(again)) == (error.exit_code, vars(error))
