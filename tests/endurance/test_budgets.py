@@ -61,6 +61,11 @@ BUDGETS = {
         "jobs.flight.dump:MOST_MEMBERS",
         "jobs.troubles:MOST_MISSING",
     ),
+    "job-folder": (
+        "jobs.inspector.records:MOST_BYTES",
+        "jobs.inspector.records:MOST_OPERATIONS",
+        "jobs.inspector.telling:MOST_JOBS",
+    ),
     "fleet": ("fleet.reading:MOST_FILE_BYTES", "fleet.intake:MOST_TEXTS"),
     "pairs": ("fleet.reading:MOST_FILE_BYTES",),
     "policy": ("checking.policy:LIMIT_BYTES", "toml:MOST_PARTS"),
@@ -198,7 +203,7 @@ READERS = {
     **dict.fromkeys(("amd-text", "pasted", "sysfs-tar", "folder", "expect", "since"), "node"),
     "threads": "log",
     **dict.fromkeys(("log", "log-gz", "torchfrtrace", "watchdog"), "log"),
-    **dict.fromkeys(("ras-text", "ras-json", "dumps"), "jobs"),
+    **dict.fromkeys(("ras-text", "ras-json", "dumps", "job-folder"), "jobs"),
     **{"fleet": "fleet", "pairs": "plan"},
 }
 """Reader -> whose seconds it takes. The others read at most 16 MiB, or have a limit of time."""

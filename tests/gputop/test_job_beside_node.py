@@ -61,6 +61,7 @@ def test_check_says_what_jobs_says(kind: str, tmp_path: Path) -> None:
     done = gputop_here("check", "--json", "--from", folder)
     (found,) = [one for one in json.loads(done.stdout)["findings"] if one["id"] == JOB]
     assert found["title"] == job["sentence"]
+    assert found["fix"], "what is harmful says what to do"
     assert done.returncode == jobs.returncode > 0
     assert "passed over" not in done.stderr
 
@@ -158,3 +159,10 @@ def test_records_that_are_asked_for_are_read_without_a_job(tmp_path: Path) -> No
         done = gputop_here("jobs", "--inspector", str(folder))
         assert why in done.stderr
         assert done.returncode in (64, 3)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAVED.iterdir()))
+def test_every_harmful_job_says_what_to_do(name: str) -> None:
+    told = recording((str(SAVED / name),))
+    for one in told.snapshot.symptoms:
+        assert bool(one.fix) or not one.severity.counts

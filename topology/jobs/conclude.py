@@ -33,7 +33,7 @@ from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
 from .inspector.records import InspectorRecords
 from .inspector.telling import findings as record_findings
-from .inspector.telling import too_old, waits_of
+from .inspector.telling import late_rank, too_old, waits_of
 from .inspector.telling import unknown as unknown_of_records
 from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
@@ -131,6 +131,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     said, verdict, brief = sentence(program, _count(job, ranks, evidence), facts)
     if verdict is JobVerdict.RUNS:
         ranks = tuple(map(_at_work, ranks))
+    late = judged.late_pid or (last.pid if (last := late_rank(inspected)) else None)
     quiet = _quiet(job, evidence, snapshot)
     if quiet.brief and verdict not in UNSTUCK:
         said = f"{said}; {quiet.brief}"
@@ -157,7 +158,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         brief=brief,
         ranks=ranks,
         findings=tuple(findings),
-        steps=steps_of(ranks, verdict, judged.late_pid, _debugger(snapshot.machine)),
+        steps=steps_of(ranks, verdict, late, _debugger(snapshot.machine)),
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
@@ -177,8 +178,7 @@ def _of_traffic(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> Iterable[F
     """What the counters of a job that does not run say; a recording has none."""
     if inquiry.recorded:
         return ()
-    node = inquiry.snapshot
-    counted, shared = evidence.traffic, evidence.shared
+    node, counted, shared = inquiry.snapshot, evidence.traffic, evidence.shared
     return traffic_findings(job, node.machine, node.readings, counted, shared, live=node.is_live)
 
 
@@ -437,7 +437,7 @@ def steps_of(
         steps.append(copied("py-spy dump --pid {:pid}", waits))
         if debugger and verdict in (JobVerdict.HANGS, JobVerdict.WAITS):
             steps.append(copied(debugger, waits))
-    return tuple(filter(None, steps[:MOST_STEPS]))
+    return tuple(filter(None, dict.fromkeys(steps[:MOST_STEPS])))
 
 
 def _steps(rank: RankState) -> Iterator[str]:

@@ -19,10 +19,11 @@ def finding_of(job: JobState, look: str = ASK) -> Finding:
 
     `look`: what tells more.
     """
+    severity = SEVERITIES.get(job.verdict, NOTICE)
     troubled = [address for rank in job.accused for address in rank.gpus]
     return Finding.of(
         id=JOB,
-        severity=SEVERITIES.get(job.verdict, NOTICE),
+        severity=severity,
         title=job.sentence,
         origin=Origin.JOB,
         devices=tuple(dict.fromkeys(troubled)),
@@ -30,7 +31,7 @@ def finding_of(job: JobState, look: str = ASK) -> Finding:
             Fact(what="fact", value=finding.title, source=", ".join(finding.sources))
             for finding in job.findings[:MOST_FACTS]
         ),
-        fix=_next(job),
+        fix=_next(job) or (Fix(text=f"Look at its ranks and facts: {look}."),) * severity.counts,
         look=(look,),
     )
 

@@ -49,7 +49,7 @@ _RANK_READERS = (*_LOG_READERS, ("jobs", "--from"), ("jobs", "--json", "--from")
 NO_FILES = ("setting", "option")
 """Formats whose input stands in the command line."""
 _FIXED_NAMES = (*NO_FILES, "theme", "network", "history")
-_FOLDERS = ("folder", "dumps", "fleet", "pairs", "theme", "network", "option")
+_FOLDERS = ("folder", "dumps", "job-folder", "fleet", "pairs", "theme", "network", "option")
 """Formats whose input is the folder itself."""
 _FLEET_READERS = (
     *(("fleet", PLACE, *more) for more in ((), ("-v",), ("--json",), ("--nodes", "g[1-9]"))),
@@ -194,6 +194,8 @@ def _command(
             node = rolls.choice((("--demo", "hgx-h100-8"), ("--demo", "mi250x-8"), (), ()))
             return (*rolls.choice(_LOG_READERS), PLACE, *node)
         case "ras-text" | "ras-json" | "torchfrtrace" | "watchdog" if rolls.random() < 0.9:
+            return (*rolls.choice(_RANK_READERS), PLACE)
+        case "job-folder" if rolls.random() < 0.6:
             return (*rolls.choice(_RANK_READERS), PLACE)
         case "dumps":
             return rolls.choice(

@@ -146,6 +146,7 @@ def _read_one(form: str, folder: Path) -> None:
         "torchfrtrace": ("log", PLACE),
         "watchdog": ("log", PLACE),
         "dumps": ("log", PLACE),
+        "job-folder": ("check", "--quick", "--from", PLACE),
         "fleet": ("fleet", PLACE),
         "pairs": ("fleet", "plan", PLACE),
         "network": ("fleet", "plan", PLACE, "--nodes", "g1,g2", "--topology", f"{PLACE}/topology"),

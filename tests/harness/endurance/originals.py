@@ -238,6 +238,22 @@ def _dumps() -> Iterator[Original]:
     yield Original("flight", {path.name: path.read_bytes() for path in paths})
 
 
+def _job_folders() -> Iterator[Original]:
+    """What somebody kept of a job: records of the Inspector, also beside a node and its RAS."""
+    for folder in sorted((RECORDINGS / "inspector").iterdir()):
+        paths = sorted(folder.iterdir())
+        yield Original(folder.name, {path.name: path.read_bytes() for path in paths})
+    for folder in sorted((RECORDINGS / "saved-h200x2").iterdir()):
+        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        yield Original(
+            f"saved {folder.name}",
+            {
+                name.removesuffix(".gz"): gzip.decompress(data) if name.endswith(".gz") else data
+                for name, data in files.items()
+            },
+        )
+
+
 def _ras_texts() -> Iterator[Original]:
     """Answers of `ncclras`, one below a log too, as people paste it."""
     texts = [path for path in (RECORDINGS / "ras").rglob("*.txt") if ".json" not in path.name]
@@ -313,6 +329,7 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "torchfrtrace": _analyses,
     "watchdog": _recorded("real-faults/*sleep*.txt", "real-faults/*o[nr]*_[rb]*.txt"),
     "dumps": _dumps,
+    "job-folder": _job_folders,
     "fleet": _fleets,
     "pairs": _pair_results,
     "policy": _policies,

@@ -8,6 +8,7 @@ from itertools import islice
 
 import msgspec
 
+from ...model.copied import at_another, copied, may_stand
 from ...model.english import listing, plural
 from ...model.finding import Finding
 from ...model.severity import SLOW, JobVerdict
@@ -258,6 +259,20 @@ def unknown(
         )
 
 
+def _steps(inspected: Inspected) -> Iterator[str]:
+    """What would tell more of the rank that comes last, on the host that its records name."""
+    late = late_rank(inspected)
+    if late is not None and may_stand(late.pid, "pid"):
+        line = copied("py-spy dump --pid {:pid}", late.pid)
+        yield at_another(line, late.host or None, "on its node")
+
+
+def late_rank(inspected: Inspected) -> RankWaits | None:
+    """The rank that comes last nearly always, where others wait for it long; None without one."""
+    kind = worst(inspected)
+    return None if kind is None or (kind.share or 0.0) < SLOW_SHARE else kind.late
+
+
 def too_old(records: InspectorRecords, now: float | None) -> tuple[str, ...]:
     """What is said of records that are too old to speak of this moment; () of others."""
     newest = newest_of(records)
@@ -311,6 +326,7 @@ def _state_of(
         brief=f"{name}: {when}{said.brief}" if said.brief else "",
         ranks=tuple(_ranks(records.operations, Inspected() if then else inspected)),
         findings=tuple(findings(inspected, then=then)),
+        steps=tuple(_steps(inspected)) if said.verdict is JobVerdict.SLOW else (),
         unknown=(
             *apart,
             *unknown(inspected, records),
