@@ -12,6 +12,7 @@ from ..wiring.paths import path_between
 from .layout import Layout
 from .node_wires import NodeWires
 from .step import StepTime
+from .wires import NETWORK
 
 MOST_SORTED = 8
 """GPUs of a group whose rings are compared; a larger one is taken in the order of its ranks."""
@@ -54,6 +55,8 @@ class LayoutEdges:
             return None
         longest = max(sent, key=lambda one: (one.exposed_s, one.seconds))
         ranks, stride = groups[longest.what.partition(":")[0]]
+        if longest.what.startswith("pipeline") and longest.wire == NETWORK:
+            ranks = layout.pp  # some hop leaves the node
         ends = self._ends(ranks, stride)
         if ends is None:
             return None

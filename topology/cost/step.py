@@ -12,7 +12,7 @@ from .layer import Spent, head, layer, optimizer_seconds
 from .layout import Layout, StepPlan
 from .memory import KernelStyle
 from .shape import ModelShape
-from .wires import NETWORK, GroupWire, WireOf
+from .wires import NETWORK, SIZES, GroupWire, WireOf
 from .work import Recompute
 
 HIDES = 0.95
@@ -110,6 +110,16 @@ def experts_of(shape: ModelShape, layout: Layout) -> float:
     return layers * shape.all_experts / shape.layers / layout.ep / layout.tp
 
 
+def _of_hops(layout: Layout, wire_of: WireOf) -> GroupWire | None:
+    """What the slowest hop of a pipeline goes by: some leave a node, and others may not."""
+    stride = layout.gpus // layout.pp
+    two, every = wire_of(min(2, layout.pp), stride), wire_of(layout.pp, stride)
+    if two is None or every is None or every.name != NETWORK:
+        return two
+    inside, leaving = (one.seconds(CollectiveKind.SEND, SIZES[2]) for one in (two, every))
+    return every if leaving > inside else two
+
+
 def step_time(
     shape: ModelShape, layout: Layout, plan: StepPlan, rates: GpuRates, wire_of: WireOf
 ) -> StepTime | str:
@@ -122,7 +132,7 @@ def step_time(
         "cp": wire_of(layout.cp, layout.tp),
         "dp": wire_of(layout.dp * layout.cp, layout.tp),
         "ep": wire_of(layout.ep, layout.tp),
-        "pp": wire_of(min(2, layout.pp), layout.gpus // layout.pp),
+        "pp": _of_hops(layout, wire_of),
     }
     unknown = [name for name, wire in wires.items() if wire is None]
     if unknown:

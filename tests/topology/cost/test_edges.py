@@ -50,6 +50,19 @@ def test_between_nodes_the_edge_is_a_gpu_and_the_nic_beside_it() -> None:
     assert edge.names == ("GPU0", "mlx5_0")
 
 
+def test_a_pipeline_over_nodes_is_as_slow_as_the_hop_between_them() -> None:
+    """Four stages of four GPUs on two nodes: the hop from the second stage to the third leaves."""
+    found = layout("hgx-h100-8", "pp=4,dp=4", nodes=2)
+    (hops,) = [one for one in found.communication if one.what.startswith("pipeline")]
+    assert hops.wire == "the network"
+    inside = layout("hgx-h100-8", "pp=2,dp=8", nodes=2)
+    (hops,) = [one for one in inside.communication if one.what.startswith("pipeline")]
+    assert hops.wire == "the network", "both stages have a node"
+    alone = layout("hgx-h100-8", "pp=4,dp=2")
+    (hops,) = [one for one in alone.communication if one.what.startswith("pipeline")]
+    assert hops.wire == "NVLink"
+
+
 @pytest.mark.parametrize(("demo", "nodes"), [("gb200-nvl72-tray", 18)])
 def test_switches_of_a_rack_are_no_edge_of_a_node(demo: str, nodes: int) -> None:
     assert layout(demo, "tp=1,dp=72", nodes).edge is None
