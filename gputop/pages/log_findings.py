@@ -26,6 +26,8 @@ MOST_TITLE, MOST_STEP = 200, 400
 """Characters of the two sentences of the answer."""
 MOST_BESIDE, MOST_CAUSES, MOST_FIXES = 2, 2, 3
 """Further findings that the answer names; possible causes and steps of the first one."""
+SAME = 40
+"""So many equal letters at the start of two causes: they are one."""
 MOST_NOTES = 20
 
 
@@ -129,7 +131,10 @@ def answer_lines(read: ReadLog) -> Iterator[Text]:
 
 def _steps(finding: Finding, causes: int = 1) -> Iterator[Text]:
     """What to do and why; of so many possible causes what decides, and then the step."""
-    told = [("", finding.cause)] if finding.candidates and causes > 1 else []
+    told: list[tuple[str, str]] = []
+    if finding.candidates and causes > 1:
+        again = finding.candidates[0].cause.startswith(finding.cause[:SAME])
+        told += [] if again else [("", finding.cause)]
     for number, one in enumerate(finding.candidates[:causes]):
         told += [("Or: " if number else f"{POSSIBLY}: ", one.cause), ("Decides: ", one.needs)]
         told += [("Then: ", " ".join(one.fix[0].lines) if one.fix else "")]

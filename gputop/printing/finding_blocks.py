@@ -37,6 +37,8 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
 
 MOST_STEPS, MOST_CAUSES = 3, 2
 """Steps and possible causes of the worst finding that are shown unasked."""
+SAME = 40
+"""So many equal letters at the start of two causes: they are one."""
 
 
 def first_blocks(finding: Finding, *, most: int = 1) -> Iterator[Block]:
@@ -45,7 +47,9 @@ def first_blocks(finding: Finding, *, most: int = 1) -> Iterator[Block]:
     `most`: so many steps, or so many possible causes where none is proven.
     """
     if finding.candidates:
-        if most > 1 and finding.cause:
+        first = finding.candidates[0]
+        # A cause that the first possible one says again is told once.
+        if most > 1 and finding.cause and not first.cause.startswith(finding.cause[:SAME]):
             yield Text(finding.cause, hanging=0)
         for number, one in enumerate(finding.candidates[: min(most, MOST_CAUSES)]):
             yield Text(one.cause, label="Or" if number else POSSIBLY, hanging=4)

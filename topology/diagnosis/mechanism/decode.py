@@ -134,7 +134,9 @@ def decoded_findings(
     for line, what in decoded:
         if what is not None:
             groups.setdefault(what.key, []).append((line, what))
-    return [_finding(group, around, source) for group in list(groups.values())[:MOST]]
+    # What names an operation says more than how a process ended.
+    ordered = sorted(groups.values(), key=lambda group: group[0][1].operation is None)
+    return [_finding(group, around, source) for group in ordered[:MOST]]
 
 
 def _of_operation(what: Decoded | None) -> Decoded | None:

@@ -35,6 +35,7 @@ from .checks_ranks import by_ranks
 from .quoting import KERNEL
 from .survived import OF_RAS, WATCHES, of_ras, survived
 from .unproven import as_proven, printed, told
+from .vendor_words import in_vendor_words
 
 MAX_PROOFS = 6
 PASSED = "warnings-survived"
@@ -45,7 +46,7 @@ UNCERTAIN = "; no line that is known here names the cause"
 ECHOES = (
     REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "taken-down", "nvshmem-failed",
     "system-error-unsaid", "store-gone", "cuda-other", "engine-failed", "task-gone",
-    "invalid-usage-unsaid", "remote-error-unsaid",
+    "invalid-usage-unsaid", "remote-error-unsaid", "returned-error",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""
 WENT_ON = "The run went on behind this line, so it is not why a run failed."
@@ -356,7 +357,7 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
     )
     if candidates := ranked(symptom.candidate, around(log)) if symptom.candidate else ():
         found = _open(found, candidates)
-    return as_proven(found, log, shown.notes, needs_head=symptom.needs_head)
+    return as_proven(in_vendor_words(found), log, shown.notes, needs_head=symptom.needs_head)
 
 
 def _open(found: Finding, candidates: tuple[Candidate, ...]) -> Finding:

@@ -52,9 +52,11 @@ _OF_ROW = {
     "failure of all is the cause",
     "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",
+    "returned-error": f"{DEBUG}: its first WARN line names the cause",
 }
 
 
+RETURNED = "returned-error"
 MOST_SUBJECTS = 2
 
 
@@ -223,7 +225,9 @@ def _unknown(left: Iterable[LogNote]) -> list[FailingLine]:
 
 def _echoed(log: LogReport, said: Iterable[Finding]) -> list[FailingLine]:
     """The lines of echoes: they may name an operation whose failure is the origin."""
+    # The files that an error passed through name no operation of their own.
     echoes = [one for one in said if one.id in ECHOES and one.severity.counts]
+    echoes = [one for one in echoes if one.id != RETURNED]
     lines = {fact.line for one in echoes for fact in one.evidence}
     return _unknown(note for note in log.notes if note.line in lines)
 

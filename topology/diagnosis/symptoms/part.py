@@ -14,7 +14,8 @@ from ...model.part import PartialNode
 from ...model.severity import CANNOT_TELL, Origin
 from ...nccl.xml.machine import part_of_topology
 from .explain import known_signs
-from .log import findings_of_others, symptoms
+from .log import findings_of_others, next_step, symptoms
+from .unproven import unknown_failure
 
 _HEAD_BYTES = 64 * 1024
 """In so many bytes a program has a null byte."""
@@ -30,13 +31,16 @@ def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
         log = read_log(io.BytesIO(data), name=name, signs=known_signs(), outputs=True)
     except LogUnreadable:
         return None
-    found, _ = symptoms(log)
+    found, left = symptoms(log)
     found = (*found, *findings_of_others(log.pasted))
     known = any(one.severity is not CANNOT_TELL for one in found)
     # Beside what describes a node, words of failure that name no operation make no log: many a list
     # of packages has some. Nor does a program, which holds all of its messages.
     named = alone or any(one.candidates for one in found)
-    words = bool(named and found and b"\0" not in data[:_HEAD_BYTES])
+    text = b"\0" not in data[:_HEAD_BYTES]
+    if alone and text and left and not found:
+        found = (unknown_failure(left, next_step(log, found, left), name),)
+    words = bool(named and found and text)
     if not (log.library_lines or log.notes or known or words):
         return None
     machine = _machine(log) if alone else PartialNode()

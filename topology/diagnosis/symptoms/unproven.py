@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -9,8 +10,8 @@ import msgspec
 from ...logs.report.report import WARN, LogNote, LogReport
 from ...model.finding import Finding
 from ...model.no_output import is_told
-from ...model.page import Fix
-from ...model.severity import NOTICE, Sureness
+from ...model.page import Fact, Fix
+from ...model.severity import CANNOT_TELL, NOTICE, Sureness
 
 TOLD = "a sentence tells of it; no program printed it in this text"
 OPEN = "Whether it happened here, and when, the text does not say."
@@ -18,6 +19,30 @@ OPEN = "Whether it happened here, and when, the text does not say."
 HEADLESS = "The text begins behind the lines in which the library says what it starts with"
 LOST = "a variable or a missing device may be named there, which would be the reason"
 FROM_START = "the log from its start, with NCCL_DEBUG=INFO"
+
+
+UNKNOWN = "failure-unknown"
+MOST_QUOTED = 6
+_FAILED = re.compile(r"(?i)\w*error\b|fail|fatal|exception|abort")
+
+
+def unknown_failure(left: Sequence[LogNote], step: str, source: str) -> Finding:
+    """That lines speak of a failure in words that nothing here knows, and what to fetch."""
+    first = next((note for note in left if _FAILED.search(note.text)), left[0])
+    many = "a line speaks" if len(left) == 1 else f"{len(left)} lines speak"
+    return Finding.of(
+        id=UNKNOWN,
+        severity=CANNOT_TELL,
+        title=f"{many} of a failure, and no rule knows the cause: {first.text}",
+        evidence=tuple(
+            Fact(what=f"line {note.line}", value=note.text, source=source, line=note.line)
+            for note in left[:MOST_QUOTED]
+        ),
+        fix=(Fix(text=step),) if step else (),
+        sources=("the lines themselves",),
+        sureness=Sureness.POSSIBLE,
+        count=len(left),
+    )
 
 
 def told(note: LogNote) -> bool:

@@ -35,7 +35,7 @@ ABOUT = (
     b"heartbeats", b"subset of ranks", b"abricmanager", b"MIOpen", b"rocBLAS",
     b"rocblas", b"SocketImpl", b"clients joined", b"rdma", b"RDMA", b"getaddrinfo", b"CDI ",
     b"DUE TO ", b" MR", b"cuDNN", b"CUDNN", b"HCA", b"MIG ",
-    b" mtu ", b"bar_overlap", b"BAR ", b"xla", b"rendezvous",
+    b" mtu ", b"bar_overlap", b"BAR ", b"xla", b"endezvous",
     b"wr_id", b"retry counter", b"Rome preset", b"Runtime API", b"Return value",
     b"kernel source tree", b"infoROM", b"waitForInput", b"RuntimeError: ", b"divisible by",
     b"gloo/", b"find address for", b"resolve hostname to", b"store based", b"dkms", b"DKMS",

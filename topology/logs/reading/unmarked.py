@@ -35,7 +35,8 @@ _OWN = Signs(
 """Where none of these matches there are neither last words nor a version, a head, progress or a
 setting."""
 _SUSPECT = re.compile(
-    rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
+    rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out(?!['\"] ?: ?\d)|TIMEOUT"
+    rb"|[Kk]illed"
     rb"|Segmentation|[Hh]ang\b|[Ss]tuck|[Uu]nable to|[Cc]ould ?n(?:ot|'t)|[Cc]an(?:not|'t)|denied"
     rb"|[Nn]ot (?:found|detected|loaded|available|respond)|[Rr]efused|[Uu]nrecognized"
     rb"|[Uu]nknown symbol|corrupt|[Rr]eject|[Mm]ismatch|No such|[Pp]anic"
