@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gputop.topology.model.finding import POSSIBLY, Finding
+from gputop.topology.model.finding import POSSIBLY, UNSEEN, Finding
 from gputop.topology.model.page import IMPACT, Block, Facts, Role, Steps, Text
 from gputop.topology.model.severity import CANNOT_TELL, Origin
 
@@ -39,6 +39,11 @@ MOST_STEPS, MOST_CAUSES = 3, 2
 """Steps and possible causes of the worst finding that are shown unasked."""
 SAME = 40
 """So many equal letters at the start of two causes: they are one."""
+
+
+def says_something(finding: Finding) -> bool:
+    """Whether it is about what was seen; of what was not, one step will do."""
+    return finding.id not in UNSEEN
 
 
 def first_blocks(finding: Finding, *, most: int = 1) -> Iterator[Block]:

@@ -12,7 +12,13 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
-from gputop.printing.finding_blocks import LOOK_AT, MOST_STEPS, finding_blocks, first_blocks
+from gputop.printing.finding_blocks import (
+    LOOK_AT,
+    MOST_STEPS,
+    finding_blocks,
+    first_blocks,
+    says_something,
+)
 from gputop.terminal.clean import clean, clean_block
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import (
@@ -231,13 +237,14 @@ def _command(command: str, width: int, indent: int, whole: bool) -> list[Line]:
 
 def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
     room = _DETAILS if width == UNWRAPPED else width
+    fullest = next(filter(says_something, block.leading), None)
     for finding in block.findings:
         sign, ink, word = finding.severity.shown
         yield from _finding_line(finding, (sign, ink, word), "", width)
         if block.whole:
             yield from render(finding_blocks(finding), room, 4, whole=whole)
         elif finding in block.leading:
-            most = MOST_STEPS if finding is block.leading[0] else 1
+            most = MOST_STEPS if finding is fullest else 1
             yield from render(first_blocks(finding, most=most), room, 4, whole=whole)
     for finding, reason in block.silenced:
         why = f" ({clean(reason, 300)})" if reason else ""

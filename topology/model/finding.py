@@ -56,6 +56,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fix: tuple[Fix, ...] = ()
 
 
+UNSEEN = ("evidence-missing", "nothing-to-examine")
+"""Ids of findings that say what was not seen."""
+
+
 class Finding(
     msgspec.Struct,
     frozen=True,

@@ -14,7 +14,7 @@ from ...logs.comparing.overlay import Overlay, lay
 from ...logs.report.outcome import RunOutcome, outcome_of
 from ...logs.report.places import gpus_from, normal
 from ...logs.report.report import WARN, LogNote, LogReport
-from ...model.finding import Finding
+from ...model.finding import UNSEEN, Finding
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, RunState
 from ...model.snapshot import NodeSnapshot
@@ -123,8 +123,6 @@ _WARNS = re.compile(
 
 SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)
 """Severities that are told."""
-EMPTY = ("evidence-missing", "nothing-to-examine")
-"""That a text cannot show a thing is no finding of this report."""
 
 ID = "ras-answer"
 MOST_QUOTED = 6
@@ -249,8 +247,8 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
     quoter = Quoter(pasted)
     found = []
     for finding in diagnose(case).findings:
-        if finding.severity not in SAID or finding.id in EMPTY:
-            continue
+        if finding.severity not in SAID or finding.id in UNSEEN:
+            continue  # that a text cannot show a thing is no finding of this report
         lines = quoter.quoted(finding)
         harmful = finding.severity in (BROKEN, SLOW)
         if not (lines or harmful):

@@ -15,9 +15,10 @@ from gputop.printing.render import texts
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.symptoms.explain import known_signs
-from gputop.topology.diagnosis.symptoms.log import EMPTY, ReadLog, examine
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.format import Format
+from gputop.topology.model.finding import UNSEEN
 from gputop.topology.model.severity import BY_DESIGN
 from gputop.topology.node import Node
 from gputop.topology.recorded.kept import GAP
@@ -162,7 +163,7 @@ def told_by_both(path: Path, text: bytes) -> tuple[set[tuple[object, ...]], ...]
     path.write_bytes(text)
     snapshot = load([str(path)]).snapshot
     found = diagnose(Case(Node(snapshot).decide())).findings
-    counted = [f for f in found if f.severity is not BY_DESIGN and f.id not in EMPTY]
+    counted = [f for f in found if f.severity is not BY_DESIGN and f.id not in UNSEEN]
     said = [f for f in read(text).findings if f.devices or f.id in {f.id for f in counted}]
     return tuple({(f.id, f.devices, f.severity) for f in found} for found in (counted, said))
 

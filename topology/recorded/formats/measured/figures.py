@@ -68,13 +68,18 @@ def numbers_of(shown: Mapping[int, ListedGpu]) -> tuple[tuple[int, str], ...]:
     return tuple((number, gpu.address) for number, gpu in shown.items() if gpu.address)
 
 
-def gpus_of(shown: Mapping[int, ListedGpu], tool: str) -> tuple[Gpu, ...]:
-    """The listed GPUs. Their numbers are CUDA's, which need not be the driver's."""
+def gpus_of(
+    shown: Mapping[int, ListedGpu], tool: str, vendor: str | None = None
+) -> tuple[Gpu, ...]:
+    """The listed GPUs. Their numbers are CUDA's, which need not be the driver's.
+
+    `vendor`: of a tool that knows those of one vendor alone; else the name says it.
+    """
     names = names_of(shown)
     return tuple(
         Gpu(
             address=names[number],
-            vendor=AMD.id if _OF_AMD.match(gpu.name) else NVIDIA.id,
+            vendor=vendor or (AMD.id if _OF_AMD.match(gpu.name) else NVIDIA.id),
             name=gpu.name[:120] or None,
             gaps=gaps_of(_UNKNOWN, f"not in {tool}"),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ....hardware.vendors import AMD
 from ....model import quantities
 from ....model.format import FormatError, text_format
 from ....model.part import PartialNode
@@ -57,7 +58,7 @@ def _parse(lines: list[str]) -> PartialNode:
         for ends, value in matrix.cells.items()
         if (made := _figure(title, names, cpus, ends, value)) is not None
     ]
-    return PartialNode(gpus=gpus_of(shown, TOOL), measurements=tuple(figures))
+    return PartialNode(gpus=gpus_of(shown, TOOL, AMD.id), measurements=tuple(figures))
 
 
 def _figure(
@@ -91,7 +92,8 @@ FORMAT = text_format(
     ),
     needs=("RocmBandwidthTest", "Inter-Device", "directional copy"),
     goes_on=re.compile(
-        r"\s*(?:Launch Command|Device: \d|Inter-Device |D/D\s|(?:Uni|Bi)directional copy|"
+        r"\s*(?:Launch Command|Device: \d|(?:Inter-)?Device (?:Access|Numa)|D/D\s|"
+        r"(?:Uni|Bi)directional copy|"
         r"\d{1,3}(?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A))+\s*\Z)"
     ),
     together=True,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import DataVerdict, NodeSnapshot
 from gputop.topology.recorded.load import LoadError, load
+from gputop.topology.recorded.pasted import read_pasted
 
 ROCM = """
           RocmBandwidthTest Version: 2.6.0
@@ -194,3 +195,36 @@ def test_a_cut_output_is_read_or_refused_in_one_line(text: str, tmp_path: Path) 
         except LoadError as error:
             why = str(error)
         assert "\n" not in why
+
+
+OLD_ACCESS = """\
+          RocmBandwidthTest Version: 2.0.1
+
+          Device: 0,  Intel(R) Core(TM) i7-6900K CPU @ 3.20GHz
+          Device: 1,  Vega 10 [Radeon PRO WX 8100],  0d:0.0
+          Device: 2,  Vega 10 [Radeon PRO WX 8100],  07:0.0
+
+          Device Access
+
+          D/D       0         1         2
+
+          0         1         1         1
+
+          1         1         1         0
+
+          2         1         0         1
+
+          Device Numa Distance
+
+          D/D       0         1         2
+
+          0         0         N/A       N/A
+"""
+
+
+def test_an_old_release_of_rocms_test_tells_who_may_access_whom() -> None:
+    found = read_pasted(OLD_ACCESS.encode(), "text")
+    assert found is not None
+    gpus, measured = found.snapshot.machine.gpus, found.snapshot.measurements
+    assert {gpu.vendor for gpu in gpus} == {"amd"}
+    assert {one.verdict for one in measured} == {DataVerdict.NOT_GRANTED}
