@@ -335,6 +335,20 @@ def _links(log: LogReport) -> Iterator[tuple[Proof, str, str]]:
                 yield Proof(note.line, note.text.strip()), found[1] or "", found[2] or ""
 
 
+_RETURNED = re.compile(r"(?:[\w-]{1,40}/){0,4}([\w-]{1,40})\.(?:cc|h):\d{1,5} -> [1-6]\b")
+_CALLED = ("init", "group", "enqueue", "collectives")
+"""Files with the functions that programs call; other threads hand codes up when a run ends."""
+
+
+@check
+def returned_through(log: LogReport) -> Iterator[Proof]:
+    """Codes of errors that NCCL's functions hand up, through those that programs call."""
+    codes = [(found[1], note) for note in log.notes if (found := _RETURNED.match(note.text))]
+    well = outcome_of(log).state in (RunState.FINISHED, RunState.RUNS)
+    if not well and any(file in _CALLED for file, _ in codes):
+        yield from (Proof(note.line, note.text) for _, note in codes)
+
+
 @check
 def silent(log: LogReport) -> Iterator[Proof]:
     """Ranks are ready, nothing of a run follows, and the text speaks of a job that hangs."""

@@ -17,8 +17,8 @@ from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
-from gputop.topology.model.format import Format
 from gputop.topology.model.finding import UNSEEN
+from gputop.topology.model.format import Format
 from gputop.topology.model.severity import BY_DESIGN
 from gputop.topology.node import Node
 from gputop.topology.recorded.kept import GAP
