@@ -222,6 +222,10 @@ HARMLESS = ("ncclInProgress", "cudaErrorNotReady", "cudaErrorPeerAccessAlreadyEn
 """Codes that say that nothing is wrong."""
 
 
+_DATED = re.compile(r"[-/:.]\d")
+"""What goes on so is a date, a time or a version: "ERROR 10-13 09:06:25"."""
+
+
 def code_in(text: str) -> Code | None:
     """The code that a line gives, by its name, its number or its words; None without one."""
     found = _code_in(text)
@@ -237,9 +241,10 @@ def _code_in(text: str) -> Code | None:
             return by_name()[libfabric]
     worded = _in_words(text)
     for form, of in _COMPILED:
-        for number in form.findall(text):
+        for match in form.finditer(text):
+            number = match[1]
             found = of(int(number))
-            if found is None or not found.number:
+            if found is None or not found.number or _DATED.match(text, match.end(1)):
                 continue
             # What a failed call returns is -1, whatever the words behind it say: that is no EPERM.
             failed = number == "-1" and (worded or found.family is Family.ERRNO)

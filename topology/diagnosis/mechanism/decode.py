@@ -91,7 +91,7 @@ class Decoded(NamedTuple):
 TABLES = (
     "operations.toml", "drivers.toml", "containers.toml", "frameworks.toml", "general.toml",
 )  # fmt: skip
-LAUNCHER, SHARED = "launcher", "shared memory"
+LAUNCHER, SHARED, PROGRAM = "launcher", "shared memory", "program"
 RUN_ON = "keep a process of the job running"
 
 

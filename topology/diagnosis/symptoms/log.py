@@ -24,7 +24,7 @@ from ...toml import tomllib
 from ..case import Case
 from ..defects.words import ID as KNOWN
 from ..engine import diagnose
-from ..mechanism.decode import FailingLine, decoded_findings
+from ..mechanism.decode import PROGRAM, FailingLine, decode, decoded_findings
 from ..mechanism.weighing import weighed
 from .explain import ECHOES, SILENT, UNCERTAIN, around, explain, unexplained
 from .known_defects import is_defect, with_defects
@@ -187,7 +187,7 @@ def symptoms(log: LogReport) -> tuple[tuple[Finding, ...], tuple[LogNote, ...]]:
     decoded = decoded_findings(_unknown(left), _echoed(log, said), around(log), log.name)
     told = {fact.line for finding in decoded for fact in finding.evidence}
     found = with_defects((*said, *decoded), log)
-    origin = any(finding.candidates for finding in decoded)
+    origin = any(finding.candidates and _is_origin(finding) for finding in decoded)
     if any(_echoes(finding) for finding in found) and (of := list(filter(_fails, found))):
         found = [_as_origin(one) if one in of else one for one in found]
         origin = True
@@ -207,6 +207,12 @@ def _fails(finding: Finding) -> bool:
 
 def _as_origin(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, severity=BROKEN)
+
+
+def _is_origin(finding: Finding) -> bool:
+    """Whether an operation may be why others fail: programs and frameworks pass failures on."""
+    what = decode(finding.evidence[0].value)
+    return what is None or what.operation is None or what.operation.layer != PROGRAM
 
 
 def _behind(finding: Finding) -> Finding:

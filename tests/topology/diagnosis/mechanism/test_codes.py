@@ -85,3 +85,16 @@ def test_names_lead_to_their_codes_and_the_system_knows_them() -> None:
 
 def test_the_page_of_codes_is_of_these_tables() -> None:
     assert page.PATH.read_text() == page.document()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR 10-13 09:06:25 [executor.py:597] WorkerProc failed to start.",
+        "ERROR 12:03:04 worker failed",
+        "error 11/02/2026: it failed",
+        "return code 2.1.5 failed",
+    ],
+)
+def test_a_date_or_a_version_is_no_code(line: str) -> None:
+    assert code_in(line) is None
