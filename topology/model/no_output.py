@@ -5,6 +5,7 @@ saw, did or read. What has the head of a log's line, or begins with the message,
 """
 
 import re
+from collections.abc import Sequence
 
 _PROMPT = (
     r"^\W{0,3}(?:\([\w.-]{1,40}\) ?)?(?:\[?[\w.-]{1,40}@[\w.-]{1,64}[^$#\n]{0,80})?[$#%] +"
@@ -89,3 +90,38 @@ def is_told(line: str) -> bool:
 
 MOST_LABEL = 3
 """So many words beside a quoted message are a sentence; fewer are a label of it."""
+
+
+_WROTE = re.compile(
+    r"(?i)(?:\bwrote|\bsaid|\bwrites|\bposted|schrieb|a \u00e9crit)\b.{0,40}:?\s*$|^@[\w-]{2,40}\b"
+)
+_ANSWERS = re.compile(
+    r"(?i)\b(?:same here|me too|(?:had|have|saw|got|hit) (?:this|that|the same)(?: one| error)? too"
+    r"|mine was|in my case|(?:we|I) (?:have )?(?:fixed|solved) (?:it|this|that)"
+    r"|that was .{1,40} for me)\b"
+)
+"""How lines begin or answer a quotation of what another person posted."""
+
+
+def answered(lines: Sequence[str]) -> list[bool]:
+    """Which lines somebody quotes of another one's post, to answer them: not of this machine.
+
+    A block of lines that begin with ">", where the line before says who wrote it, or the line
+    behind answers. Whoever quotes an own output does neither.
+    """
+    quoted = [line.lstrip(" ")[:1] == ">" for line in lines]
+    found = [False] * len(lines)
+    at = 0
+    while at < len(lines):
+        if not quoted[at]:
+            at += 1
+            continue
+        end = at
+        while end < len(lines) and (quoted[end] or not lines[end].strip()):
+            end += 1
+        before = next((line for line in reversed(lines[:at]) if line.strip()), "")
+        behind = lines[end] if end < len(lines) else ""
+        if _WROTE.search(before[-MOST:]) or _ANSWERS.search(behind[:MOST]):
+            found[at:end] = quoted[at:end]
+        at = end
+    return found

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.format import Format, FormatError, ProvesNothingError
+from ..model.no_output import answered
 from ..model.part import PartialNode
 from .machines import by_host, contradicts, host_before
 
@@ -271,7 +272,12 @@ def plain(data: bytes) -> str:
         text = text.translate(_NO_BREAK)
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    return bare(_QUOTED.sub("", _ANSI.sub("", text)))
+    text = _ANSI.sub("", text)
+    if "\n>" in text or text.startswith(">"):
+        lines = text.split("\n")
+        others = answered(lines)
+        text = "\n".join("" if other else line for line, other in zip(lines, others, strict=True))
+    return bare(_QUOTED.sub("", text))
 
 
 def split(text: str, forms: Sequence[Format]) -> list[TextSection]:

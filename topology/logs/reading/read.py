@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
+from ...model.no_output import answered
 from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
 from ..report.report import LogReport
@@ -212,6 +213,10 @@ class _Reading:
 
     def _read(self, lines: list[bytes]) -> None:
         whole = None
+        if not self._number and any(line[:1] == b">" for line in lines):
+            # What somebody quotes of another one's post is in the first lines, or in none.
+            others = answered([line.decode("latin-1") for line in lines])
+            lines = [b"" if other else line for line, other in zip(lines, others, strict=True)]
         if self._lines.documents:
             # What is looked through for outputs of tools alone may be so long.
             whole, lines = lines, [line[:LONGEST_LINE] for line in lines]

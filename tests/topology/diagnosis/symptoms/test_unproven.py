@@ -123,3 +123,37 @@ def test_a_cut_head_takes_the_reason_away_and_leaves_what_was_seen() -> None:
     assert (whole.severity, cut.severity) == (SLOW, NOTICE)
     assert cut.title == whole.title
     assert FROM_START in cut.fix[0].text
+
+
+POST = """\
+> [12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.
+> node1:11:11 [0] NCCL WARN Cuda failure 2 'out of memory'
+> RuntimeError: CUDA error: out of memory
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("On Mon, 2 Nov 2026, somebody wrote:\n", "\nUpdate the firmware.\n"),
+        ("", "\nI had this too; mine was the riser.\n"),
+        ("@someone\n", "\nDid you look at dmesg?\n"),
+        ("", "\nSame here. We fixed it with another cable.\n"),
+    ],
+)
+def test_a_quotation_of_another_s_post_accuses_nothing(before: str, behind: str) -> None:
+    answer = read(f"{before}{POST}{behind}")
+    assert [one.id for one in answer.findings if one.severity in (BROKEN, SLOW)] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("", ""),
+        ("This is what I get:\n", "\nAny idea? I tried a reboot already.\n"),
+        ("", "\nWhat is wrong here?\n"),
+    ],
+)
+def test_a_quoted_output_of_one_s_own_counts(before: str, behind: str) -> None:
+    answer = read(f"{before}{POST}{behind}")
+    assert {one.id for one in answer.findings if one.severity is BROKEN} >= {"xid-bus"}
