@@ -39,10 +39,14 @@ def weighed(told: Sequence[Finding], gpus: Sequence[Gpu] = ()) -> list[Finding]:
     """
     findings = without_switches(told, gpus)
     faults = [one for one in findings if one.id in FAULTS and one.severity.order < _AT_MOST]
+    # What only a sentence tells of is no fault of this machine.
+    faults = [one for one in faults if one.severity.counts or one.sureness != Sureness.POSSIBLE]
     proven = [one for one in faults if one.severity.counts]
     return [
         _doubted(one, doubts)
-        if one.id in COMPLAINTS and (doubts := proven if _tells_sizes(one) else faults)
+        if one.id in COMPLAINTS
+        and one.severity.counts
+        and (doubts := proven if _tells_sizes(one) else faults)
         else one
         for one in findings
     ]

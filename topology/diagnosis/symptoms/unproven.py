@@ -75,6 +75,7 @@ def _as_told(found: Finding) -> Finding:
         severity=NOTICE,
         title=f"{found.title}: {TOLD}",
         cause=f"{found.cause} {OPEN}".strip(),
+        sureness=Sureness.POSSIBLE,
     )
 
 

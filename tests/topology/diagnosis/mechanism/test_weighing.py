@@ -5,6 +5,7 @@ from __future__ import annotations
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.logs.reading.read import read_log
+from tests.topology.diagnosis.symptoms.test_unmarked_text import read
 
 TABLE = """\
 | NVIDIA-SMI 450.51.05    Driver Version: 450.51.05    CUDA Version: 11.0     |
@@ -48,3 +49,10 @@ def test_a_complaint_that_shows_its_cause_is_believed() -> None:
 
 def test_the_error_alone_blames_nothing() -> None:
     assert {severity for severity, _ in said().values()} <= {"notice"}
+
+
+def test_what_a_sentence_tells_of_puts_no_complaint_in_doubt() -> None:
+    told = "We used to get `NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus` there."
+    said = "RuntimeError: CUDA error: out of memory"
+    alone, both = read(said).findings, read(f"{told}\n{said}").findings
+    assert alone[0].title in {one.title for one in both}
