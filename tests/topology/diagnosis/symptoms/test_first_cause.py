@@ -23,6 +23,7 @@ IPC = "The call to cuIpcOpenMemHandle failed. This is an unrecoverable error"
 ABSENT = "ERROR:root:Driver not initialized (amdgpu not found in modules)"
 SYMBOL = "ImportError: /opt/lib.so: undefined symbol: {}"
 REFUSED = "  what():  ibv_reg_mr failed (errno 14) (Ib failure: Bad address)"
+UNREACHED = "At least one pair of MPI processes are unable to reach each other for"
 LOADED = "cuMemAlloc: 1, dmaBufSupported: 0, nv_peer_mem loaded: yes"
 BLACKWELL = "n1:7:9 [0] NCCL INFO ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856"
 FAILED = "n1: Test NCCL failure common.cu:1005 'unhandled cuda error (run with NCCL_DEBUG=INFO)'"
@@ -55,6 +56,9 @@ def harmful(*lines: str) -> Finding:
             ("GPU error: [[pulse_test]] Incompatible CUDA compute capability major version: 12",),
             "made before this generation",
         ),
+        ((UNREACHED, "  BTLs attempted: vader self"), "do not lead to another host"),
+        ((UNREACHED, "  BTLs attempted: self tcp"), "TCP was tried"),
+        ((UNREACHED, "  BTLs attempted: self openib"), "An RDMA way was tried"),
     ],
 )
 def test_the_text_chooses(lines: tuple[str, ...], cause: str) -> None:
