@@ -3,7 +3,8 @@
 They are DCGM's diagnostics, NVIDIA Health Validation, debug logs of NCCL and RCCL, and the outputs
 of nccl-tests and nvbandwidth.
 
-The node is the one that the text names, else the one that the file's name stands for.
+The node is the one that the text names, else the one that the file's name stands for; an answer of
+RAS is of a job, and names none.
 """
 
 from __future__ import annotations
