@@ -26,7 +26,7 @@ SAID = (
 @pytest.mark.parametrize("head", ["RuntimeError: HIP error: {}", "Test HIP failure a.cu:12 '{}'"])
 def test_an_error_of_hip_is_answered_in_its_words(head: str, words: str) -> None:
     for one in read(head.format(words)).findings:
-        steps = (fix for other in (one, *one.candidates) for fix in other.fix)
+        steps = (*one.fix, *(fix for other in one.candidates for fix in other.fix))
         told = (
             one.title,
             one.cause,
