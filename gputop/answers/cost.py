@@ -82,7 +82,15 @@ class CostRequest(NodeRequest, frozen=True, kw_only=True):
         ),
     )
 
-    names: Annotated[tuple[str, ...], Option("MODEL", "")]
+    names: Annotated[tuple[str, ...], Option("MODEL", "")] = ()
+    model: Annotated[
+        str,
+        Option(
+            "--model",
+            "The model, as a name or a config.json, if it does not stand in front.",
+            "NAME",
+        ),
+    ] = ""
     layout: Annotated[
         str, Option("--layout", "Only these ways: tp=8,pp=2,dp=4,ep=1,cp=1; some may be left out.")
     ] = ""
@@ -178,6 +186,16 @@ class _Case(NamedTuple):
         return found
 
 
+def _name(asked: CostRequest) -> str:
+    """The model, which stands in front or behind --model. Raises Exit."""
+    front = " ".join(asked.names)
+    if front and asked.model:
+        raise Exit("the model is given twice, in front and by --model", USAGE)
+    if not (front or asked.model):
+        raise Exit('which model? Its name ("Llama 3 8B") or its config.json is needed', USAGE)
+    return front or asked.model
+
+
 def answer(asked: CostRequest) -> CostAnswer:
     """Rank layouts, or widths of serving. Raises Exit with one sentence."""
     case = _case(asked)
@@ -209,7 +227,7 @@ def calibrate(found: list[RankedLayout], case: _Case, observed_s: float) -> Cali
 
 
 def _case(asked: CostRequest) -> _Case:
-    name, ways = " ".join(asked.names), ways_of(asked.layout)
+    name, ways = _name(asked), ways_of(asked.layout)
     shape = shape_called(name, asked.config)
     node = Node(_tried(asked)).decide()
     if not node.machine.gpus:

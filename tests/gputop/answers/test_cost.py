@@ -11,7 +11,9 @@ import pytest
 
 from gputop.__main__ import run
 from gputop.answers.cost import CostRequest, answer
+from gputop.exits import USAGE
 from gputop.topology.model.snapshot import EnvironmentVariable
+from tests.support.command import gputop_here
 from tests.support.snapshots import demo_node
 
 Captured = pytest.CaptureFixture[str]
@@ -30,6 +32,14 @@ def test_the_page_names_the_model_the_best_layout_and_the_ridge(capsys: Captured
     assert "720 of 989 TFLOP/s" in out
     rows = [line for line in out.splitlines() if "products are the limit" in line]
     assert rows[0].split()[-5:-3] == ["295", "248"]
+
+
+def test_the_model_may_stand_behind_an_option() -> None:
+    front = gputop_here("cost", "Llama 3 8B", "--demo", "hgx-h100-8").stdout
+    assert gputop_here("cost", "--model", "Llama 3 8B", "--demo", "hgx-h100-8").stdout == front
+    for words in (["cost"], ["cost", "gpt2", "--model", "gpt2"]):
+        done = gputop_here(*words)
+        assert (done.returncode, len(done.stderr.splitlines())) == (USAGE, 1)
 
 
 def test_another_name_of_a_shape_is_told(capsys: Captured) -> None:
