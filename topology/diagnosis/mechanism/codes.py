@@ -1,4 +1,4 @@
-"""Codes in a line: errno, signals, exits, CUDA, HIP, NCCL, verbs, UCX, NIXL and more."""
+"""Codes in a line: errno, signals, exits, CUDA, HIP, NCCL, verbs, UCX, UCC and more."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Family(Word):
     VERBS = "verbs"
     LIBFABRIC = "libfabric"
     UCX = "ucx"
+    UCC = "ucc"
     NIXL = "nixl"
     NVSHMEM = "nvshmem"
     NVML = "nvml"
@@ -134,6 +135,8 @@ def _of(family: Family) -> Callable[[int], Code | None]:
     return lambda number: codes()[family].get(abs(number))
 
 
+_SET = r" *[:=(]{0,2} *"
+_GIVEN = rf"\b(?:err(?:or)?|status|ret|rc|result)(?: code)?{_SET}"
 _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
     (
         r"(?i)\b(?:exit|return)(?: |ed with |s with )?(?:code|status)s? *[:=(]? *\(?"
@@ -167,6 +170,11 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
         _of(Family.VERBS),
     ),
     (r"\bNET/IB.{0,120}\b(?:error|status) ?[=:]? ?(\d{1,2})\b", _of(Family.VERBS)),
+    # Of the parts of UCX and UCC that call CUDA or HIP, a positive number is what those returned.
+    (rf"\b\w*cuda\w*\.c\w*:\d+ +UC[CX]\b.*?{_GIVEN}(\d{{1,3}})\b(?!\.)", _of(Family.CUDA)),
+    (rf"\b\w*rocm\w*\.c\w*:\d+ +UC[CX]\b.*?{_GIVEN}(\d{{1,3}})\b(?!\.)", _of(Family.HIP)),
+    (rf"\bUCX\b.*?\b(?:ucs_)?status(?: code)?{_SET}(-\d{{1,2}})\b(?!\.)", _of(Family.UCX)),
+    (rf"\bUCC\b.*?{_GIVEN}(-\d{{1,3}})\b(?!\.)", _of(Family.UCC)),
     (
         r"(?i)\b(?:errno|rc|ret|error|err|returned|prov_errno)\b *[:=(]{0,2} *"
         r"(-?\d{1,3})\b(?!\.)",
@@ -177,7 +185,7 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
 """How lines give a number, and whose it is."""
 _NAME = re.compile(
     r"\b(?:E[A-Z]{2,14}|FI_E[A-Z]+|IBV_WC_\w+|nccl[A-Z]\w+|cudaError\w+|CUDA_ERROR_\w+|hipError\w+"
-    r"|NVML_ERROR_\w+|NV_ERR_\w+|HSA_STATUS_ERROR\w*|AMDSMI_STATUS_\w+|(?:UCS|NIXL)_ERR_\w+|NVSHMEMX_ERROR_\w+|SIG[A-Z]{2,6})\b"
+    r"|NVML_ERROR_\w+|NV_ERR_\w+|HSA_STATUS_ERROR\w*|AMDSMI_STATUS_\w+|(?:UC[CS]|NIXL)_ERR_\w+|NVSHMEMX_ERROR_\w+|SIG[A-Z]{2,6})\b"
 )
 _COMPILED = tuple((re.compile(form), of) for form, of in _FORMS)
 
@@ -206,6 +214,7 @@ def _syndrome(text: str) -> Code | None:
 
 
 _SPEAKS = (
+    (re.compile(r"\bUCC\b|\bucc_"), Family.UCC),
     (re.compile(r"\bUCX\b|\buc[pts]_|\bpml_ucx"), Family.UCX),
     (re.compile(r"\bHIP\b|\bhip[A-Z]"), Family.HIP),
     (re.compile(r"(?i)cuda|\bcu[A-Z]"), Family.CUDA),

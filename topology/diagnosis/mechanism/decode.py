@@ -134,9 +134,13 @@ def decoded_findings(
     for line, what in decoded:
         if what is not None:
             groups.setdefault(what.key, []).append((line, what))
-    # What names an operation says more than how a process ended.
-    ordered = sorted(groups.values(), key=lambda group: group[0][1].operation is None)
+    ordered = sorted(groups.values(), key=lambda group: _vague(group[0][1].operation))
     return [_finding(group, around, source) for group in ordered[:MOST]]
+
+
+def _vague(operation: FailedOperation | None) -> int:
+    """An operation says more than how a process ended, a library's more than a program's."""
+    return 2 if operation is None else int(operation.layer == PROGRAM)
 
 
 def _of_operation(what: Decoded | None) -> Decoded | None:

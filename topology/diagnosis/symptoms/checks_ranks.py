@@ -141,15 +141,34 @@ def rank_behind(log: LogReport) -> Iterator[Proof]:
 
 @check
 def watchdog_silent(log: LogReport) -> Iterator[Proof]:
-    """Ranks of the largest communicator of which no watchdog speaks while that of others does."""
-    comm, spoken = log.main, {progress.rank for progress in log.progress}
-    if comm is None or not spoken:
-        return
-    silent = [rank for rank in range(min(comm.nranks, MAX_RANKS)) if rank not in spoken]
-    if silent and max(spoken) < comm.nranks:
-        named = by_ranks(tuple(silent), ()).replace(" on ", "", 1)
-        text = f"no such line from {named} of {comm.nranks}: in another call, or gone"
+    """Ranks of the largest communicator of which no watchdog speaks while that of others does.
+
+    Without a communicator, those below the highest rank that speaks: see `_silent_ranks`.
+    """
+    of = "" if log.main is None else f" of {log.main.nranks}"
+    if text := of_silent(log, f"no such line from {{}}{of}: in another call, or gone"):
         yield Proof(log.progress[0].line, text)
+
+
+def of_silent(log: LogReport, words: str) -> str:
+    """The ranks of which no watchdog speaks, in these words: "rank 0"; "" where there are none."""
+    silent = _silent_ranks(log)
+    return words.format(by_ranks(silent, ()).replace(" on ", "", 1)) if silent else ""
+
+
+def _silent_ranks(log: LogReport) -> tuple[int, ...]:
+    """The ranks of which no watchdog speaks while that of others does.
+
+    Where no line says how many ranks there are, only few among many that speak: a text may be the
+    output of one host of several, which has no line of the others.
+    """
+    comm, spoken = log.main, {progress.rank for progress in log.progress}
+    if not spoken or (comm is not None and max(spoken) >= comm.nranks):
+        return ()
+    count = comm.nranks if comm is not None else max(spoken) + 1
+    silent = tuple(rank for rank in range(min(count, MAX_RANKS)) if rank not in spoken)
+    told = comm is not None or 2 * len(silent) < len(spoken)
+    return silent if told else ()
 
 
 @check

@@ -31,7 +31,7 @@ from ..defects.table import defects as known
 from ..mechanism.causes import PossibleCause, ranked
 from . import checks_node as checks_node  # offers its checks
 from .checks import CHECKS, once
-from .checks_ranks import by_ranks
+from .checks_ranks import by_ranks, of_silent
 from .quoting import KERNEL
 from .survived import OF_RAS, WATCHES, of_ras, survived
 from .unproven import as_proven, printed, told
@@ -439,13 +439,12 @@ def collective_out_of_time(log: LogReport) -> str:
 
 @titled
 def collectives_late(log: LogReport) -> str:
-    """Which collectives did not end in time, on which ranks, and after how long they were given up.
+    """Which collectives did not end in time, on which ranks, and after how long; whoever is silent.
 
     Empty where no line of the watchdog names one. That ranks wait in different ones need not be a
     fault: lines of older versions do not name the process group, each of which counts for itself.
     """
-    late: dict[tuple[str, int], list[int]] = defaultdict(list)
-    ran = 0
+    late, ran = defaultdict(list), 0
     for one in log.progress:
         if one.operation is None or one.work is None:
             continue
@@ -461,6 +460,7 @@ def collectives_late(log: LogReport) -> str:
     ]
     more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     after = f", given up after {seconds(ran / 1000)}" if ran else ""
+    after += of_silent(log, "; {} says nothing")
     return f"A collective did not end in time: {'; '.join(parts)}{more}{after}"
 
 

@@ -56,7 +56,7 @@ ABOUT = (
     b"amdsmi", b"AMDSMI", b"RSMI", b"rsmi", b"Xid", b"XID", b"LnkSta", b"Ray", b"tensorrt",
     b"trtllm", b"TensorRT", b"Gloo", b"KV cache", b"Mooncake", b"mooncake", b"LMCache",
     b"flash_attn", b"bitsandbytes", b"xformers", b"flashinfer", b"kernel module", b"shm",
-    b"kernel headers",
+    b"kernel headers", b"License Status", b"nlicensed", b"IFNAME",
     b"memlock", b"sys files", b"simpleP2P", b"CORRECTABLE", b"Temperature (S",
     b"Verification error", b"oom_", b"gres", b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
 )  # fmt: skip

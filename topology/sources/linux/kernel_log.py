@@ -93,6 +93,9 @@ _BOOT = re.compile(r"\bLinux version \d|^-- (?:Boot|Reboot)|\bCommand line: BOOT
 _DRIVER = re.compile(r"NVRM: loading NVIDIA UNIX .*?\s(\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
 LONGEST_LINE = 4096
 """A record of the kernel has 1 KiB (kernel/printk/printk.c), and what prints it adds a head."""
+_DRMN = re.compile(r"\bdrmn\d+: (?:amdgpu: )?")
+_DRM_ERROR = re.compile(r"\[drm ERROR :(\w+)\] ?")
+"""How drm-kmod heads lines of amdgpu (drm-kmod, linuxkpi dev_err and drm_err)."""
 Said = dict[str, Any]
 """Fields of an event; "adds": the codes of the faults of which the line tells more."""
 
@@ -105,7 +108,7 @@ def said_in(line: str) -> Said | None:
 
 @lru_cache(1024)  # a driver that fails says one thing again and again
 def _said_in(line: str) -> Said | None:
-    if not any(sign in line for sign in signs()) or is_no_output(line) or is_told(line):
+    if not any(sign in _as_linux(line) for sign in signs()) or is_no_output(line) or is_told(line):
         return None
     if (found := _XID.search(line)) is not None:
         return _of_xid(found)
@@ -115,13 +118,22 @@ def _said_in(line: str) -> Said | None:
         return {"kind": KernelSource.XID, "code": code, **named}
     if (found := _SXID.search(line)) is not None:
         return _of_sxid(found)
-    worded = in_words(line)
+    worded = in_words(_as_linux(line))
     if worded is None:
         return None
     said = _of_line(worded[0], worded[1].groupdict())
     if said["device"] is None and (first := _FIRST.match(line)) is not None:
         said["device"] = _address(first[1])
     return said
+
+
+def _as_linux(line: str) -> str:
+    """A line of FreeBSD's drm-kmod as Linux prints it: the drivers are the same."""
+    if "drm" not in line:
+        return line
+    return _DRM_ERROR.sub(
+        r"[drm:\1 [amdgpu]] *ERROR* ", _DRMN.sub("amdgpu: ", line, count=1), count=1
+    )
 
 
 def _address(text: str) -> str:

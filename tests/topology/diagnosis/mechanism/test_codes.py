@@ -36,6 +36,12 @@ SAID = {
     "mem_heap.cpp:1509: non-zero status: 2 cuMemCreate failed": "cudaErrorMemoryAllocation",
     "Failed status 4: wr_id 0 syndrom 0x51": "IBV_WC_LOC_PROT_ERR",
     "ibv_exp_query_device(mlx5_0) returned 38: Inappropriate ioctl for device": "ENOTTY",
+    "tl_cuda_cache.c:207  UCC  ERROR failed to map memory. err:1": "cudaErrorInvalidValue",
+    "mc_rocm.c:91  UCC  ERROR hipMalloc of 64 bytes ret 2": "hipErrorOutOfMemory",
+    "tl_ucp_coll.c:120  UCC  ERROR team post failed, status -5": "UCC_ERR_NO_RESOURCE",
+    "ucp_worker.c:57  UCX  ERROR progress failed: status -25": "UCS_ERR_CONNECTION_RESET",
+    "endpoint error: UCS_ERR_OUT_OF_RANGE": "UCS_ERR_OUT_OF_RANGE",
+    "ucc_context_create failed: UCC_ERR_NOT_FOUND": "UCC_ERR_NOT_FOUND",
 }
 NOTHING = (
     "exit code: 0",

@@ -45,6 +45,11 @@ LAYERS = {
     "nvidia-container-cli: ldcache error: open failed": "container",
     "srun: error: Application launch failed: Invalid job credential": "launch",
     "sharp_coll_init failed: Cannot connect to SHARPD": "SHARP",
+    "cannot open /dev/kfd: Permission denied": "driver",
+    "could not open device /dev/dri/renderD129: Permission denied (group render)": "driver",
+    "mc_cuda.c:88  UCC  ERROR cudaMalloc failed, err:2": "UCC",
+    "RuntimeError: Failed to infer device type": "program",
+    "ImportError: Could not load librccl.so": "loader",
     "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED": "program",
 }
 
@@ -207,3 +212,35 @@ def test_a_row_s_own_lines_are_not_against_its_first_cause() -> None:
     for row in table():
         for line in row.shown if row.candidate and row.candidate[0].against else ():
             assert not matching(row.candidate[0].against).search(line), row.id
+
+
+@pytest.mark.parametrize(
+    ("text", "package"),
+    [
+        ("RuntimeError: Failed to load NCCL library from libnccl.so.2", "libnccl2"),
+        ("OSError: cannot load RCCL library, collectives are off", "rccl"),
+        ("could not find nvshmem library for the device", "nvidia-nvshmem"),
+    ],
+)
+def test_a_missing_library_is_cured_by_its_own_package(text: str, package: str) -> None:
+    first = decoded_findings([FailingLine(1, text)], (), [text], "x")[0]
+    assert package in first.candidates[0].fix[0].text
+
+
+def test_a_librarys_operation_comes_before_that_of_the_program_above_it() -> None:
+    lines = [
+        FailingLine(1, "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: the step failed"),
+        FailingLine(2, "ibv_modify_qp failed with error Invalid argument"),
+    ]
+    told = decoded_findings(lines, (), [line.text for line in lines], "x")
+    assert [one.evidence[0].line for one in told] == [2, 1]
+
+
+@pytest.mark.parametrize("of_amd", [True, False])
+def test_a_platform_is_looked_for_among_those_that_the_text_is_about(of_amd: bool) -> None:
+    around = [
+        "CUDA platform is not available because: NVML Shared Library Not Found",
+        "ROCm platform is not available because: No module named 'amdsmi'",
+    ][: 1 + of_amd]
+    first = decoded_findings([FailingLine(1, around[0])], (), around, "x")[0].candidates[0]
+    assert ("amdsmi" in first.cause) is of_amd

@@ -68,3 +68,35 @@ def test_pods_of_one_machine_are_told_from_hosts(change: tuple[str, str], said: 
     lines = [line.replace(*change) if change[0] else line for line in SHOWN["pods-of-one-host"]]
     log = read_log([line.encode() for line in lines], signs=known_signs())
     assert ("pods-of-one-host" in {finding.id for finding in explain(log)}) is said
+
+
+def _late(*ranks: int) -> str:
+    said = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLGATHER, "
+    lines = [
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:616] [Rank {rank}] {said}NumelIn=8, NumelOut=8, "
+        "Timeout(ms)=600000) ran for 600024 milliseconds before timing out."
+        for rank in ranks
+    ]
+    log = read_log([line.encode() for line in lines], signs=known_signs())
+    return next(one.title for one in explain(log) if one.id == "watchdog-timeout")
+
+
+def test_a_rank_that_others_wait_for_is_named_where_few_are_silent() -> None:
+    assert _late(0, 1, 3).endswith("; rank 2 says nothing")
+    assert "nothing" not in _late(8, 9, 10, 11)  # the output of another host
+    assert "nothing" not in _late(1)
+    assert "nothing" not in _late(0, 1, 2)
+
+
+def test_a_faulting_client_of_the_gpu_itself_puts_its_firmware_first() -> None:
+    fault = "Memory access fault by GPU node-2 (Agent handle: 0x5) on address 0x7. Reason: Unknown."
+    head = "[ 5.1] amdgpu 0000:c4:00.0: amdgpu:      Faulty UTCL2 client ID: "
+
+    def first(client: str) -> str:
+        log = read_log([fault.encode(), f"{head}{client}".encode()], signs=known_signs())
+        found = next(one for one in explain(log) if one.id == "hip-crashed")
+        return found.candidates[0].cause
+
+    assert "firmware" in first("CPC (0x5)")
+    assert "firmware" not in first("TCP (0x8)")
+    assert "firmware" not in first("SQC (data) (0xa)")

@@ -89,3 +89,19 @@ def test_of_many_lines_the_first_ones_and_the_last_are_kept() -> None:
     assert found.lines[0] == 1
     assert found.lines[-1] == len(lines)
     assert len(found.lines) < 1000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Global Step: 141000",
+        "Resuming training from checkpoint at step 3000",
+        "Total optimization steps = 500",
+        "warmup steps: 100",
+    ],
+)
+def test_a_number_of_steps_that_is_loaded_or_planned_is_no_step_made(line: str) -> None:
+    ended = (TRACE, "RuntimeError: HIP error: invalid device function")
+    assert "steps" not in outcome(line, *ended).sentence
+    assert "steps" in outcome("step 12/500 loss 2.1", *ended).sentence
+    assert "steps" in outcome("[step 12] global step: 12 lr 1e-4", *ended).sentence

@@ -282,3 +282,17 @@ def test_what_fails_in_a_reset_is_no_sleep() -> None:
         assert [event.code for event in events(line)] == ["amdgpu-resume"]
     apart = events(begin, failed.replace(":03:", ":04:"))
     assert {event.code for event in apart} == {"amdgpu-hang", "amdgpu-resume"}
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("kernel: drmn1: could not load firmware image 'amdgpu/polaris10_mc.bin'", "missing"),
+        ("[drm ERROR :psp_v12_0_prep_cmd_buf] Unknown firmware type", "unknown"),
+        ("drmn0: amdgpu: Direct firmware load for amdgpu/gc_11_0_0_me.bin failed", "missing"),
+        ("drmn0: could not load firmware image 'i915/skl_dmc_ver1_27.bin'", ""),
+    ],
+)
+def test_lines_of_freebsd_are_those_of_linux(line: str, code: str) -> None:
+    said = said_in(line)
+    assert (said["code"] if said else "") == (f"amdgpu-firmware-{code}" if code else "")
