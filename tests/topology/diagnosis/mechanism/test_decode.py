@@ -49,6 +49,7 @@ LAYERS = {
     "could not open device /dev/dri/renderD129: Permission denied (group render)": "driver",
     "mc_cuda.c:88  UCC  ERROR cudaMalloc failed, err:2": "UCC",
     "RuntimeError: Failed to infer device type": "program",
+    "cuDevicePrimaryCtxRetain returned CUDA_ERROR_NOT_SUPPORTED": "device code",
     "ImportError: Could not load librccl.so": "loader",
     "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED": "program",
 }
@@ -244,3 +245,11 @@ def test_a_platform_is_looked_for_among_those_that_the_text_is_about(of_amd: boo
     ][: 1 + of_amd]
     first = decoded_findings([FailingLine(1, around[0])], (), around, "x")[0].candidates[0]
     assert ("amdsmi" in first.cause) is of_amd
+
+
+@pytest.mark.parametrize(("gpu", "virtual"), [("GRID T4-8B", True), ("NVIDIA L40S", False)])
+def test_a_context_that_is_not_supported_is_a_virtual_gpus(gpu: str, virtual: bool) -> None:
+    text = "failed to retain primary context: operation not supported (801), out of options"
+    told = decoded_findings([FailingLine(1, text)], (), [text, f"GPU 0: {gpu}"], "x")[0]
+    assert "virtual GPU" in told.candidates[0].cause
+    assert bool(told.candidates[0].supported_by) is virtual
