@@ -21,6 +21,7 @@ from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits, spoken_of
 from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
+from gputop.topology.diagnosis.symptoms.unproven import is_extract
 from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.jobs.flight.files import FoundDumps
 from gputop.topology.jobs.from_files import material_in, of_files
@@ -420,6 +421,7 @@ def read_stream(
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
     understood = not log.empty or log.suspects or spoken_of(log.context) or explain(log)
+    understood = understood or is_extract(log.context)
     if not understood:
         quoted = _quoted(log)
         raise ReadError(f"{name}: {_nothing(log, quoted)}", quoted=quoted)

@@ -78,12 +78,18 @@ def sections(read: ReadLog) -> list[LogSection]:
             ("Rings and trees", _graphs(read, comm)),
             ("Algorithms", _choices(read, comm)),
         ]
-    elif log.environment or not log.diagnostics:
+    elif log.environment or (of_library(log) and not log.diagnostics):
         found.append(("Environment", _environment(log)))
     if read.measured:
         found.append(("Measured, as pasted", _measured(read)))
-    found.append(("Prediction", _prediction(read)))
+    if of_library(log) or read.overlay.agreement.comparable:
+        found.append(("Prediction", _prediction(read)))
     return [LogSection(title, tuple(blocks)) for title, blocks in found]
+
+
+def of_library(log: LogReport) -> bool:
+    """Whether a library of collectives printed anything in this text."""
+    return bool(log.library_lines or log.communicators or log.diagnostics or log.versions.library)
 
 
 def _line(*runs: tuple[str, Role], hanging: int = 2, indent: int = 0) -> Text:
@@ -116,7 +122,8 @@ def _head(read: ReadLog) -> Iterator[Text]:
     agreement = read.overlay.agreement
     known = agreement.agree + len(agreement.differing)
     mark = agreed(read) if known else Accord.OPEN
-    yield Text.marked(mark, (f" {clean(compared(read), 400)}", PLAIN))
+    if of_library(read.log) or agreement.comparable:
+        yield Text.marked(mark, (f" {clean(compared(read), 400)}", PLAIN))
     yield from outputs(read.log)
     yield from gaps(read.log)
 
@@ -133,6 +140,8 @@ def version(log: LogReport) -> Runs:
         more += f", driver for CUDA {versions.driver // 1000}.{versions.driver % 1000 // 10}"
     hosts = len(log.hosts) or len({report.host for report in log.diagnostics if report.host})
     size = f" · {_count(log.lines, 'line')}, {_count(hosts, 'host')}"
+    if not of_library(log):
+        said, size = "no line of NCCL or RCCL", f" · {_count(log.lines, 'line')}"
     return (said, STRONG), (more, PLAIN), (size, MUTED)
 
 

@@ -36,6 +36,8 @@ _EXPLAIN = (
     "gpu-reset-required", "gpu-without-driver", "vendor-unknown", "gpu-integrated",
 )  # fmt: skip
 """Findings that say why nothing is known of a GPU."""
+_OF_SENSOR = ("driver-fails", NOTICE)
+"""That one sensor gave no value explains nothing else that is missing."""
 _HERE = Fix(
     text="Ask as a user that may see them, with the vendor's library installed (nvidia-ml-py, "
     "amdsmi).",
@@ -175,9 +177,8 @@ def _may_lack(case: Case, gpu: Gpu, needed: Needed) -> bool:
 def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> list[Finding]:
     """The finding about what is missing, where no other one says already why it is."""
     heard = [finding for finding in findings if finding.id not in case.policy.ignored]
-    explained = {
-        device for finding in heard if finding.id in _EXPLAIN for device in finding.devices
-    }
+    why = [one for one in heard if one.id in _EXPLAIN and (one.id, one.severity) != _OF_SENSOR]
+    explained = {device for finding in why for device in finding.devices}
     open_lacks = [
         msgspec.structs.replace(lack, devices=rest)
         for lack in lacks

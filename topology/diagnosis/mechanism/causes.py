@@ -24,6 +24,12 @@ class PossibleCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     against: tuple[str, ...] = ()
 
 
+_NOT_LOADED = re.compile(
+    r"\b([a-z][a-z0-9_-]+) is (?:not installed [\w ]{0,30}or )?not loaded(?=[.:]| and\b| on\b)"
+)
+"""A module that a cause calls not loaded, with no other possibility beside it."""
+
+
 @cache
 def matching(texts: tuple[str, ...]) -> re.Pattern[str]:
     """One pattern of several."""
@@ -40,7 +46,8 @@ def ranked(
     """
     found: list[tuple[int, Candidate]] = []
     for cause in causes:
-        supports, against = _said(cause.supports, around), _said(cause.against, around)
+        supports = _said(cause.supports, around)
+        against = _said((*cause.against, *_loaded(cause.cause)), around)
         by_code = code is not None and code.name in cause.codes
         if cause.codes and code is not None and not (by_code or supports):
             continue
@@ -63,6 +70,12 @@ def ranked(
         return ranked(causes, around)  # a code that none of them names: any may be it
     found.sort(key=lambda item: -item[0])
     return tuple(candidate for _, candidate in found)
+
+
+def _loaded(cause: str) -> tuple[str, ...]:
+    """Lines of lsmod or /proc/modules that refute a cause which calls a module not loaded."""
+    names = (name.replace("-", "_") for name in _NOT_LOADED.findall(cause))
+    return tuple(rf"^\s*{name} +\d+ +\d+(?: |$)" for name in names)
 
 
 def _said(patterns: tuple[str, ...], around: Sequence[str]) -> tuple[str, ...]:

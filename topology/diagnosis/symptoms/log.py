@@ -24,12 +24,15 @@ from ...toml import tomllib
 from ..case import Case
 from ..defects.words import ID as KNOWN
 from ..engine import diagnose
+from ..mechanism.decode import ID as OPERATION
 from ..mechanism.decode import PROGRAM, FailingLine, decode, decoded_findings
 from ..mechanism.weighing import weighed
 from .explain import ECHOES, SILENT, UNCERTAIN, around, explain, unexplained
 from .known_defects import is_defect, with_defects
 from .pasted_figures import PastedFigure, pasted_figures
 from .quoting import KERNEL, Quoter
+from .refuted import fitting
+from .unproven import as_told, is_document
 
 # What to fetch next, where a log does not name the cause of a failure.
 DEBUG = "the same run with NCCL_DEBUG=INFO, the output of all ranks in one file"
@@ -87,6 +90,8 @@ def spoken_of(left: Sequence[LogNote]) -> tuple[Topic, ...]:
 
 def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote]) -> str:
     """One sentence on what would show more; empty where a cause is named or nothing is wrong."""
+    if describes(log):
+        return ""
     broken = [finding.id for finding in found if finding.severity == BROKEN]
     if any(ident not in ECHOES for ident in broken):
         return ""
@@ -176,9 +181,14 @@ def examine(
         unexplained=left,
         next=next_step(log, found, left),
         overlay=overlay,
-        outcome=outcome_of(log),
+        outcome=RunOutcome(RunState.UNKNOWN) if describes(log) else outcome_of(log),
         measured=pasted_figures(log.pasted),
     )
+
+
+def describes(log: LogReport) -> bool:
+    """Whether the text describes programs, and no run printed any of it."""
+    return not log.library_lines and is_document(log.context)
 
 
 def symptoms(log: LogReport) -> tuple[tuple[Finding, ...], tuple[LogNote, ...]]:
@@ -186,13 +196,16 @@ def symptoms(log: LogReport) -> tuple[tuple[Finding, ...], tuple[LogNote, ...]]:
     said, left = explain(log), unexplained(log)
     decoded = decoded_findings(_unknown(left), _echoed(log, said), around(log), log.name)
     told = {fact.line for finding in decoded for fact in finding.evidence}
-    found = with_defects((*said, *decoded), log)
+    found = with_defects(fitting((*said, *decoded), around(log)), log)
     origin = any(finding.candidates and _is_origin(finding) for finding in decoded)
     if any(_echoes(finding) for finding in found) and (of := list(filter(_fails, found))):
         found = [_as_origin(one) if one in of else one for one in found]
         origin = True
     if origin:
         found = [_behind(finding) for finding in found]
+    if describes(log):
+        # It names failures to describe them, and accuses nobody.
+        return tuple(as_told(one) for one in found if one.id != OPERATION), ()
     return tuple(found), tuple(note for note in left if note.line not in told)
 
 

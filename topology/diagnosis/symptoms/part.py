@@ -15,7 +15,7 @@ from ...model.severity import CANNOT_TELL, Origin
 from ...nccl.xml.machine import part_of_topology
 from .explain import known_signs
 from .log import findings_of_others, next_step, symptoms
-from .unproven import unknown_failure
+from .unproven import is_extract, no_failure, unknown_failure
 
 _HEAD_BYTES = 64 * 1024
 """In so many bytes a program has a null byte."""
@@ -40,6 +40,8 @@ def part_of_log(data: bytes, name: str, alone: bool) -> PartialNode | None:
     text = b"\0" not in data[:_HEAD_BYTES]
     if alone and text and left and not found:
         found = (unknown_failure(left, next_step(log, found, left), name),)
+    if alone and text and not found and not log.library_lines and is_extract(log.context):
+        found = (no_failure(log.context, next_step(log, found, left), name),)
     words = bool(named and found and text)
     if not (log.library_lines or log.notes or known or words):
         return None

@@ -22,6 +22,22 @@ FROM_START = "the log from its start, with NCCL_DEBUG=INFO"
 
 
 UNKNOWN = "failure-unknown"
+UNSAID = "failure-unsaid"
+LEAST_HEADINGS = 2
+LEAST_MARKS = 5
+_HEADING = re.compile(r"#{1,5} \S")
+_MARKED = re.compile(r"\]\((?:[\w./#-]+|https?://\S+)\)|(?<!`)`[^`]{1,80}`(?!`)")
+"""A link, or words set as code within a sentence."""
+_RAN = re.compile(
+    r"Traceback|\d\d:\d\d:\d\d|\[ *\d+\.\d{3,}\]|\+-{6,}|[NR]CCL (?:INFO|WARN)|\[rank\d+\]:"
+)
+"""What running programs print, which no description of one holds."""
+_EXTRACT = re.compile(
+    r"\[ *\d+\.\d{6}\] \S|(?:[\w.-]+@[\w.-]+\S*|\([\w.-]+\))? ?[$#] +[a-z./~]\S*"
+    r"|[bcd][rwxsStT-]{9}[+.@]? +\d"
+    r"|.*\b(?:GeForce|Quadro|Tesla|Radeon|Instinct|GTX|RTX) \w"
+)
+"""Lines of a kernel's log, commands behind a prompt, lists of device files, products by name."""
 MOST_QUOTED = 6
 _FAILED = re.compile(r"(?i)\w*error\b|fail|fatal|exception|abort")
 
@@ -45,6 +61,36 @@ def unknown_failure(left: Sequence[LogNote], step: str, source: str) -> Finding:
     )
 
 
+def is_document(lines: Sequence[LogNote]) -> bool:
+    """Whether a text describes programs (headings, links, words as code) and none printed it."""
+    texts = [note.text for note in lines]
+    headings = sum(_HEADING.match(text) is not None for text in texts)
+    marked = sum(_MARKED.search(text) is not None for text in texts)
+    described = headings >= LEAST_HEADINGS and marked >= LEAST_MARKS
+    return described and not any(_RAN.search(text) for text in texts)
+
+
+def is_extract(lines: Sequence[LogNote]) -> bool:
+    """Whether somebody copied it off a machine: commands, the kernel's lines, device files."""
+    return any(_EXTRACT.match(note.text.strip()) for note in lines)
+
+
+def no_failure(lines: Sequence[LogNote], step: str, source: str) -> Finding:
+    """That a text of a machine shows no failure that is known here, and what to fetch."""
+    return Finding.of(
+        id=UNSAID,
+        severity=NOTICE,
+        title="no line of this text speaks of a failure that is known here",
+        evidence=tuple(
+            Fact(what=f"line {note.line}", value=note.text, source=source, line=note.line)
+            for note in [note for note in lines if note.text.strip()][:3]
+        ),
+        fix=(Fix(text=step),) if step else (),
+        sources=("the lines themselves",),
+        sureness=Sureness.POSSIBLE,
+    )
+
+
 def told(note: LogNote) -> bool:
     """Whether somebody tells of what a line says; what has the library's head was printed."""
     return note.level is not WARN and is_told(note.text)
@@ -65,10 +111,10 @@ def as_proven(
     """
     if needs_head and not _head_seen(log):
         return _without_head(found)
-    return _as_told(found) if notes and all(map(told, notes)) else found
+    return as_told(found) if notes and all(map(told, notes)) else found
 
 
-def _as_told(found: Finding) -> Finding:
+def as_told(found: Finding) -> Finding:
     """The finding as what the words mean, without the claim that it happened."""
     return msgspec.structs.replace(
         found,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from gputop.answers.log import read_stream
 from gputop.topology.diagnosis.symptoms.part import part_of_log
-from gputop.topology.diagnosis.symptoms.unproven import UNKNOWN
-from gputop.topology.model.severity import CANNOT_TELL
+from gputop.topology.diagnosis.symptoms.unproven import UNKNOWN, UNSAID
+from gputop.topology.model.severity import CANNOT_TELL, NOTICE
 
 FAILS = "nvidia: the frobnicator could not attach: unknown error"
 TIMEOUT = "rdzv_configs     : {'timeout': 900}"
@@ -46,3 +49,54 @@ def test_codes_that_are_handed_up_name_the_part_that_failed() -> None:
     )
     assert named is not None
     assert "returned-error" not in {one.id for one in named.symptoms if one.severity.counts}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root@gpu-7:~# lspci | grep -c Mellanox\n8",
+        "$ cat /sys/module/amdgpu/version\n6.8.5",
+        "[ 4021.118803] mce: CPU3: Core temperature is normal",
+        "crw-rw-rw- 1 root root 195, 0 Feb  2 08:11 /dev/nvidia0",
+        "Device 3 [Radeon RX 7900 XT] PCIe GEN 4@16x",
+    ],
+)
+def test_what_was_copied_off_a_machine_is_answered_at_every_door(text: str) -> None:
+    part = part_of_log(f"{text}\n".encode(), "said.txt", alone=True)
+    assert part is not None
+    assert [(one.id, one.severity) for one in part.symptoms] == [(UNSAID, NOTICE)]
+    assert part_of_log(f"{text}\n".encode(), "said.txt", alone=False) is None
+    assert read_stream(io.BytesIO(f"{text}\n".encode()), "said.txt").lines
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[ 71.5] pt_main_thread invoked oom-killer: gfp_mask=0xcc0", "rank-out-of-memory"),
+        ("crw------- 1 root root 511, 0 Feb  2 08:11 kfd", "kfd-of-root"),
+        ("crw-rw---- 1 root root 195, 255 Feb  2 08:11 /dev/nvidiactl", "device-file-of-root"),
+        ("crw-rw---- 1 root render 511, 0 Feb  2 08:11 /dev/kfd", UNSAID),
+        ("cr-------- 1 root root 508, 1 Feb  2 08:11 nvidia-cap1", UNSAID),
+    ],
+)
+def test_lists_of_device_files_and_killed_processes_are_read(text: str, found: str) -> None:
+    part = part_of_log(f"{text}\n".encode(), "said.txt", alone=True)
+    assert part is not None
+    assert [one.id for one in part.symptoms] == [found]
+
+
+DESCRIPTION = (
+    "# Runner\n\nIt starts `mpirun` with a timeout; see [the launcher](docs/run.md).\n"
+    "## Errors\n`NCCL error: unhandled system error` is told as `remote`.\n"
+    "Run `xargs -P 8 sh -c 'timeout 90 mpirun -n 1 {} || true'` and read [this](a.md).\n"
+    "- `CUDA error: out of memory`: use a smaller batch, says [the guide](b.md).\n"
+)
+
+
+def test_a_description_of_programs_accuses_nobody() -> None:
+    part = part_of_log(DESCRIPTION.encode(), "README.md", alone=True)
+    assert part is None or not any(one.severity.counts for one in part.symptoms)
+    ran = f"{DESCRIPTION}```\n12:10:31 [rank1]: torch.cuda: CUDA error: out of memory\n```\n"
+    part = part_of_log(ran.encode(), "issue.md", alone=True)
+    assert part is not None
+    assert any(one.severity.counts for one in part.symptoms)

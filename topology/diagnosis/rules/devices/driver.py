@@ -32,6 +32,8 @@ _KFD = "/dev/kfd"
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 """Device nodes without which no process computes on an NVIDIA GPU."""
 _DENIED = "denied"
+_SENSOR = re.compile(r"ERR!: (?:power_draw|current_power_limit|gpu_temp|fan_speed) of \S+$")
+"""A tool's answer where one sensor alone of a GPU gave no value."""
 _RELEASE = re.compile(r"\d{2,4}\.\d{1,4}(\.\d{1,4})?")
 _VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
 """NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
@@ -347,6 +349,9 @@ def _cut(case: Case, problems: Sequence[Problem]) -> Iterator[Finding]:
 
 def _failed(case: Case, problems: Sequence[Problem]) -> Iterator[Finding]:
     devices = _about(case, problems)
+    if devices and all(_SENSOR.match(problem.text) for problem in problems):
+        yield _of_sensor(case, problems, devices)
+        return
     yield FAILED.finding(
         CANNOT_TELL,
         f"the driver fails to answer about {case.names(devices) or 'the node'}",
@@ -360,6 +365,27 @@ def _failed(case: Case, problems: Sequence[Problem]) -> Iterator[Finding]:
                 "Ask the vendor's own tool; what it prints as ERR! or Unknown Error "
                 "points to the same fault.",
                 nvidia="nvidia-smi -q",
+                amd="amd-smi metric",
+            ),
+            _READ_LOG,
+        ],
+    )
+
+
+def _of_sensor(case: Case, problems: Sequence[Problem], devices: Sequence[str]) -> Finding:
+    """One sensor gave no value where the driver answered about the GPU: mostly it passes."""
+    return FAILED.finding(
+        NOTICE,
+        f"one sensor of {case.names(devices)} gave no value, and the driver answered the rest",
+        devices=devices,
+        evidence=_evidence(case, problems),
+        impact="A single reading may fail and come back: of itself it is no fault of the GPU.",
+        fix=[
+            vendors.step(
+                case.gpus,
+                "Ask again. Nothing is to be done where the value comes back; where it stays "
+                "away, read the kernel's log.",
+                nvidia="nvidia-smi -q -d POWER,TEMPERATURE",
                 amd="amd-smi metric",
             ),
             _READ_LOG,
