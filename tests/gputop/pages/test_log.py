@@ -14,6 +14,7 @@ from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.own_diagnostics import DiagnosticsReport, OwnCheck, OwnDiagnostics
 from gputop.topology.logs.report.report import LogReport
+from gputop.topology.model.severity import NOTICE, Severity
 
 
 def page_lines(read: ReadLog, width: int) -> list[str]:
@@ -205,3 +206,34 @@ def test_a_transport_that_failed_is_not_as_it_should_be(width: int) -> None:
     assert any("SHM✗" in line for line in broken)
     assert any("df -h /dev/shm" in line for line in broken)
     assert sum("docker run --shm-size=1g" in line for line in broken) == 2, "command on one line"
+
+
+@pytest.mark.parametrize("text", ["$ ls /dev/dri", "Traceback\nRuntimeError: CUDA error: 700"])
+def test_a_text_without_a_line_of_the_library_has_no_empty_chapters(text: str) -> None:
+    said = page_lines(examine(read(*text.splitlines()), None), 100)
+    assert not {"Environment", "Prediction"} & {line.strip() for line in said}
+    assert not any("not compared" in line or "unknown version" in line for line in said)
+    with_library = page_lines(examine(read(NO_WAY, *text.splitlines()), None), 100)
+    assert {"Environment", "Prediction"} <= {line.strip() for line in with_library}
+
+
+TABLE = """\
++-------------------------------+----------------------+----------------------+
+|   3  NVIDIA A100-PCIE...  On   | 00000000:41:00.0 Off |                    0 |
+| N/A  {}    P0   {} / 300W |    593MiB / 81920MiB |      0%      Default |
+|                               |                      |             Disabled |
++-------------------------------+----------------------+----------------------+
+"""
+
+
+@pytest.mark.parametrize(
+    ("heat", "power", "severity"),
+    [("31C", "ERR!", NOTICE), ("ERR!", "60W", NOTICE), ("31C", "60W", None)],
+)
+def test_a_sensor_without_a_value_is_no_failing_driver(
+    heat: str, power: str, severity: Severity | None
+) -> None:
+    text = TABLE.format(heat, power).encode()
+    found = examine(read_stream(BytesIO(text), "table.txt"), None).findings
+    failing = [one.severity for one in found if one.id == "driver-fails"]
+    assert failing == ([] if severity is None else [severity])
