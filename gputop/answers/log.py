@@ -420,9 +420,8 @@ def read_stream(
         log = read_log(stream, name=name, heard=heard, signs=known_signs(), outputs=True)
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
-    understood = not log.empty or log.suspects or spoken_of(log.context) or explain(log)
-    understood = understood or is_extract(log.context)
-    if not understood:
+    understood = bool(not log.empty or log.suspects)
+    if not (understood or spoken_of(log.context) or explain(log) or is_extract(log.context)):
         quoted = _quoted(log)
         raise ReadError(f"{name}: {_nothing(log, quoted)}", quoted=quoted)
     return log

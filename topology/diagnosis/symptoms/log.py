@@ -107,7 +107,9 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
         about = spoken_of(log.context)
         wanted = "; ".join(subject.fetch for subject in about) or DEBUG
         names = " and of ".join(subject.name for subject in about)
-        failure = "and a line of a failure in words unknown here" if left else "of no failure"
+        failure = (
+            "and a line of a failure in words unknown here" if left else "of no failure known here"
+        )
         said = f"the text speaks of {names}, {failure}. " if names else ""
         warning = next((note for note in log.context if _WARNS.search(note.text)), None)
         if warning is not None:
