@@ -33,7 +33,7 @@ _RAN = re.compile(
 )
 """What running programs print, which no description of one holds."""
 _EXTRACT = re.compile(
-    r"\[ *\d+\.\d{6}\] \S|(?:[\w.-]+@[\w.-]+\S*|\([\w.-]+\))? ?[$#] +[a-z./~]\S*"
+    r"\[ *\d+\.\d{6}\] \S|(?:(?:[\w.-]+@[\w.-]+\S*|\([\w.-]+\)) ?[$#]|\$) +[a-z./~]\S*"
     r"|[bcd][rwxsStT-]{9}[+.@]? +\d"
     r"|.*\b(?:GeForce|Quadro|Tesla|Radeon|Instinct|GTX|RTX) \w"
 )
