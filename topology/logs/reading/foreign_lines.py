@@ -32,7 +32,7 @@ _VIA = re.compile(
     rb"via (?:P2P|SHM|NET|COLLNET)/\S"
 )
 """A connection without the head of its line, and often without its channel."""
-_WORDS_BEFORE = re.compile(rb"[`\"'(#]|//|[A-Za-z]{2,} [a-z]{2,} |^[\s>]*[-*+|]")
+_WORDS_BEFORE = re.compile(rb"[`\"'(#]|//|[A-Za-z]{2} [a-z]{2,} |^[\s>]*[-*+|]")
 """What may stand before a mark that nobody printed; no library's head holds it."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
 
