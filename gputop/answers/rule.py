@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated
 
 from gputop.answers.question import Answer, Option, Question, Request
@@ -53,21 +53,27 @@ def page(found: RuleAnswer) -> Page:
     )
 
 
-def _parts(rule: RuleEntry) -> Iterator[Block]:
+def _harms(rule: RuleEntry) -> list[str]:
     others = " or ".join(severity.word for severity in rule.severities[1:])
-    yield Text(harm_of(rule) + (f", or {others}" if others else ""), label="How bad")
-    if rule.plugin:
-        yield Text(rule.plugin, label="Added by")
-    if rule.vendor:
-        yield Text(rule.vendor, label="Only GPUs of")
-    if rule.example is not None:
-        yield Text(rule.example.consequence, label="Why it is bad")
-    yield Text(rule.evidence, label="What proves it")
-    yield Text(rule.disproof, label="What would disprove it")
-    if rule.implied_by:
-        yield Text(", ".join(rule.implied_by), label="Not told where one of these explains it")
-    for limit in limits_of(rule):
-        yield Text(limit, label="A site may set")
+    return [harm_of(rule) + (f", or {others}" if others else "")]
+
+
+PARTS: tuple[tuple[str, Callable[[RuleEntry], Iterable[str]]], ...] = (
+    ("How bad", _harms),
+    ("Added by", lambda rule: [rule.plugin]),
+    ("Only GPUs of", lambda rule: [rule.vendor]),
+    ("Why it is bad", lambda rule: [rule.example.consequence] if rule.example else []),
+    ("What proves it", lambda rule: [rule.evidence]),
+    ("What would disprove it", lambda rule: [rule.disproof]),
+    ("Not told where one of these explains it", lambda rule: [", ".join(rule.implied_by)]),
+    ("A site may set", limits_of),
+)
+"""What is said of a rule: a label, and its texts; an empty one is left out."""
+
+
+def _parts(rule: RuleEntry) -> Iterator[Block]:
+    for label, texts in PARTS:
+        yield from (Text(text, label=label) for text in texts(rule) if text)
     if rule.example is not None:
         yield Heading(f"For example: {rule.example.machine}", mark=rule.example.severity)
         yield Text(rule.example.title)

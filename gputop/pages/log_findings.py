@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gputop.pages.own_diagnostics import only_diagnostics
 from gputop.terminal.clean import clean
 from gputop.topology.model.english import plural
-from gputop.topology.model.finding import POSSIBLY
 from gputop.topology.model.page import Blank, Block, Text
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, Mark, RunState
 from gputop.widgets.spans import unbroken
@@ -26,8 +25,6 @@ MOST_TITLE, MOST_STEP = 200, 400
 """Characters of the two sentences of the answer."""
 MOST_BESIDE, MOST_CAUSES, MOST_FIXES = 2, 2, 3
 """Further findings that the answer names; possible causes and steps of the first one."""
-SAME = 40
-"""So many equal letters at the start of two causes: they are one."""
 MOST_NOTES = 20
 
 
@@ -85,8 +82,7 @@ def headline(read: ReadLog) -> Headline | None:
 
 def _step(finding: Finding) -> str:
     if finding.candidates:
-        first = finding.candidates[0]
-        return f"{POSSIBLY}: {first.cause} Decides: {first.needs}"
+        return " ".join(f"{label}: {text}" for label, text in [*finding.possible(1)][:2])
     steps = [f"Fix: {fix.text} {fix.command or ''}".rstrip() for fix in finding.fix[:1]]
     steps += [f"Look: {look}" for look in finding.look[:1]]
     if len(steps) > 1 and sum(map(len, steps)) > MOST_STEP:
@@ -131,19 +127,15 @@ def answer_lines(read: ReadLog) -> Iterator[Text]:
 
 def _steps(finding: Finding, causes: int = 1) -> Iterator[Text]:
     """What to do and why; of so many possible causes what decides, and then the step."""
-    told: list[tuple[str, str]] = []
-    if finding.candidates and causes > 1:
-        again = finding.candidates[0].cause.startswith(finding.cause[:SAME])
-        told += [] if again else [("", finding.cause)]
-    for number, one in enumerate(finding.candidates[:causes]):
-        told += [("Or: " if number else f"{POSSIBLY}: ", one.cause), ("Decides: ", one.needs)]
-        told += [("Then: ", " ".join(one.fix[0].lines) if one.fix else "")]
-    if not finding.candidates:
+    if finding.candidates:
+        told = [*finding.possible(causes)]
+    else:
         steps = "; ".join(" ".join(fix.lines) for fix in finding.fix[:MOST_FIXES])
         look = finding.look[0] if finding.look else ""
-        told = [("Fix: ", steps), ("Cause: ", finding.said_cause), ("Look: ", look)]
-    for title, text in told:
+        told = [("Fix", steps), ("Cause", finding.said_cause), ("Look", look)]
+    for label, text in told:
         if text:
+            title = f"{label}: " if label else ""
             yield Text(f"{title}{unbroken(clean(text, MOST_STEP))}", indent=3, hanging=len(title))
 
 
@@ -191,10 +183,6 @@ def _candidates(finding: Finding) -> Iterator[Text]:
     yield Text("A possible cause:" if alone else "Possible causes:", indent=3, hanging=0)
     for number, one in enumerate(finding.candidates, 1):
         yield Text(f"{number}. {clean(one.cause, 600)}", indent=3, hanging=3)
-        told = [("for: ", text) for text in one.supported_by]
-        told += [("against: ", text) for text in one.contradicted_by]
-        told += [("decides: ", one.needs), *(("then: ", " ".join(fix.lines)) for fix in one.fix)]
-        for title, text in told:
-            if text:
-                yield Text(f"{title}{clean(text, 300)}", indent=6, hanging=len(title))
+        for label, text in one.told:
+            yield Text(f"{label}: {clean(text, 300)}", indent=6, hanging=len(label) + 2)
     yield Text(f"Source: {'; '.join(finding.sources)}", indent=3, hanging=3)

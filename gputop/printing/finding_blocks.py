@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gputop.topology.model.finding import POSSIBLY, UNSEEN, Finding
+from gputop.topology.model.finding import UNSEEN, Finding
 from gputop.topology.model.page import IMPACT, Block, Facts, Role, Steps, Text
 from gputop.topology.model.severity import CANNOT_TELL, Origin
 
@@ -37,8 +37,6 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
 
 MOST_STEPS, MOST_CAUSES = 3, 2
 """Steps and possible causes of the worst finding that are shown unasked."""
-SAME = 40
-"""So many equal letters at the start of two causes: they are one."""
 
 
 def says_something(finding: Finding) -> bool:
@@ -52,16 +50,8 @@ def first_blocks(finding: Finding, *, most: int = 1) -> Iterator[Block]:
     `most`: so many steps, or so many possible causes where none is proven.
     """
     if finding.candidates:
-        first = finding.candidates[0]
-        # A cause that the first possible one says again is told once.
-        if most > 1 and finding.cause and not first.cause.startswith(finding.cause[:SAME]):
-            yield Text(finding.cause, hanging=0)
-        for number, one in enumerate(finding.candidates[: min(most, MOST_CAUSES)]):
-            yield Text(one.cause, label="Or" if number else POSSIBLY, hanging=4)
-            if one.needs:
-                yield Text(one.needs, label="Decides", hanging=4)
-            if one.fix:
-                yield Text(" ".join(one.fix[0].lines), label="Then", hanging=4)
+        for label, text in finding.possible(min(most, MOST_CAUSES)):
+            yield Text(text, label=label, hanging=4 if label else 0)
         return
     if finding.fix:
         yield Steps(finding.fix[:most])
@@ -83,12 +73,5 @@ def candidate_blocks(finding: Finding) -> Iterator[Block]:
     for number, one in enumerate(finding.candidates, 1):
         lead = "Possible causes" if len(finding.candidates) > 1 else "A possible cause"
         yield Text(one.cause, label=f"{lead}: {number}" if number == 1 else f"{number}", hanging=4)
-        told = (
-            *(("for it", text) for text in one.supported_by),
-            *(("against it", text) for text in one.contradicted_by),
-            ("decides", one.needs),
-            *(("then", " ".join(fix.lines)) for fix in one.fix),
-        )
-        for label, text in told:
-            if text:
-                yield Text(text, label=label, indent=3, hanging=4)
+        for label, text in one.told:
+            yield Text(text, label=label, indent=3, hanging=4)

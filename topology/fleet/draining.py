@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..model.copied import may_stand
-from ..model.finding import JOB
+from ..model.finding import JOB, RAS_ANSWER
 from ..model.severity import NodeState, Severity
 from .finding import MISSING, FleetFinding
 from .fleet import Fleet
@@ -22,7 +22,7 @@ _LONGEST_LIST = 30_000
 """Letters; Linux takes 128 KiB for one word of a command."""
 SEVERE = (NodeState.BROKEN, NodeState.MISSING)
 SLIGHT = (NodeState.SLOW, NodeState.ODD)
-OF_JOBS = frozenset({JOB, "ras-answer"})
+OF_JOBS = frozenset({JOB, RAS_ANSWER})
 """Findings about a job, after whose end its node has nothing wrong."""
 
 

@@ -17,12 +17,11 @@ from typing import Any
 import msgspec
 
 from ..diagnosis.symptoms.explain import known_signs
-from ..diagnosis.symptoms.log import ID as OF_A_JOB
 from ..diagnosis.symptoms.log import examine
 from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
-from ..model.finding import Finding
+from ..model.finding import RAS_ANSWER, Finding
 from ..model.page import Fact, Fix
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Word
 from ..model.snapshot import Measurement
@@ -156,7 +155,7 @@ def _log(name: str, data: bytes) -> ForeignReport | Unusable | None:
     ]
     named = next(iter(hosts)) if len(hosts) == 1 else None
     # What RAS answers is about a job, on as many nodes as that has, wherever it was asked.
-    of_a_job = not log.library_lines and all(one.id == OF_A_JOB for one in read.findings)
+    of_a_job = not log.library_lines and all(one.id == RAS_ANSWER for one in read.findings)
     by_file = None if of_a_job and not read.measured else host_of(name)
     figures = () if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements))
     if len(figures) > MOST_RUNS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,6 +21,10 @@ _HEDGES = re.compile(
 
 JOB = "job"
 """Id of a finding that says where a job stands: of the job, not of the hardware below it."""
+RAS_ANSWER = "ras-answer"
+"""Id of a finding that quotes what NCCL's RAS said of a job."""
+MOST_ALIKE = 40
+"""So many equal letters at the start of two causes: they are one."""
 
 
 class Kind(Word):
@@ -54,6 +59,23 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     needs: str = ""
     """What would decide: a command, or a fact to fetch."""
     fix: tuple[Fix, ...] = ()
+
+    @property
+    def told(self) -> Iterator[tuple[str, str]]:
+        """What speaks for it and against it, what decides and what helps: label and text."""
+        yield from (("for it", text) for text in self.supported_by)
+        yield from (("against it", text) for text in self.contradicted_by)
+        if self.needs:
+            yield "decides", self.needs
+        yield from (("then", " ".join(fix.lines)) for fix in self.fix)
+
+    @property
+    def first_told(self) -> Iterator[tuple[str, str]]:
+        """What decides, and the first step: label and text."""
+        if self.needs:
+            yield "Decides", self.needs
+        if self.fix:
+            yield "Then", " ".join(self.fix[0].lines)
 
 
 UNSEEN = ("evidence-missing", "nothing-to-examine")
@@ -142,6 +164,18 @@ class Finding(
         open_ = self.sureness is Sureness.POSSIBLE and not self.candidates
         said = self.severity is CANNOT_TELL or _HEDGES.search(self.cause) is not None
         return f"{POSSIBLY}: {self.cause}" if self.cause and open_ and not said else self.cause
+
+    def possible(self, most: int) -> Iterator[tuple[str, str]]:
+        """The likeliest causes where none is proven, with what to do about each: label and text.
+
+        Where several are wanted, what is known of the cause stands first, unless the first of them
+        says it again.
+        """
+        if most > 1 and not self.candidates[0].cause.startswith(self.cause[:MOST_ALIKE]):
+            yield "", self.cause
+        for number, one in enumerate(self.candidates[:most]):
+            yield "Or" if number else POSSIBLY, one.cause
+            yield from one.first_told
 
     @property
     def commands(self) -> tuple[str, ...]:

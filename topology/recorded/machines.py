@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ..model.part import PartialNode
+from ..model.record import by_address
 
 _PROMPT = re.compile(
     r"^\W{0,3}(?:\([\w.-]{1,40}\) ?)?"
@@ -70,8 +71,9 @@ def _apart(one: PartialNode, other: PartialNode) -> bool:
     ways, ours = _ways(one), _ways(other)
     if any(way != ours[ends] for ends, way in ways.items() if ends in ours):
         return True
-    near, nearer = _near(one), _near(other)
-    if any(cpus != nearer[gpu] for gpu, cpus in near.items() if gpu in nearer):
+    there = by_address(other.gpus)
+    both = [(gpu, there[gpu.address]) for gpu in one.gpus if gpu.address in there]
+    if any(len({*filter(None, (a.cpu_affinity, b.cpu_affinity))}) > 1 for a, b in both):
         return True
     mine, theirs = _gpus(one), _gpus(other)
     return bool(mine - theirs and theirs - mine)
@@ -80,11 +82,6 @@ def _apart(one: PartialNode, other: PartialNode) -> bool:
 def _ways(part: PartialNode) -> dict[tuple[str, str], str]:
     """The code of each pair; how many NVLinks are up may change."""
     return {(one.a, one.b): one.code.rstrip("0123456789") for one in part.relations}
-
-
-def _near(part: PartialNode) -> dict[str, str]:
-    """The processors near each GPU."""
-    return {gpu.address: gpu.cpu_affinity for gpu in part.gpus if gpu.cpu_affinity}
 
 
 def _gpus(part: PartialNode) -> frozenset[object]:

@@ -71,10 +71,7 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
             facts += [_plain("check:", text) for text in what.look]
         for one in what.candidates:
             facts += [_plain("possible cause:", one.cause)]
-            facts += [_plain("for it:", text) for text in one.supported_by]
-            facts += [_plain("against it:", text) for text in one.contradicted_by]
-            facts += [_plain("decides:", one.needs)]
-            facts += [_plain("then:", " ".join(fix.lines)) for fix in one.fix]
+            facts += [_plain(f"{label}:", text) for label, text in one.told]
         return Page.why(
             title=what.title,
             claim=what.said_cause or "Nothing in this text proves which of these causes it is.",

@@ -14,7 +14,7 @@ from ...logs.comparing.overlay import Overlay, lay
 from ...logs.report.outcome import RunOutcome, outcome_of
 from ...logs.report.places import gpus_from, normal
 from ...logs.report.report import WARN, LogNote, LogReport
-from ...model.finding import UNSEEN, Finding
+from ...model.finding import RAS_ANSWER, UNSEEN, Finding
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, RunState
 from ...model.snapshot import NodeSnapshot
@@ -93,30 +93,34 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
     if describes(log):
         return ""
     broken = [finding.id for finding in found if finding.severity == BROKEN]
-    if any(ident not in ECHOES for ident in broken):
-        return ""
     if broken:
-        return _OF_ROW[broken[0]]
+        return _OF_ROW[broken[0]] if {*broken} <= {*ECHOES} else ""
     if any(note.level is WARN for note in left):
         return f"{DEBUG}, from its start to the failure"
-    if left and (about := spoken_of(left)):
-        names = " and of ".join(subject.name for subject in about)
-        wanted = "; ".join(subject.fetch for subject in about)
+    names, wanted = _subjects_of(left)
+    if names:
         return f"the quoted lines speak of {names}. Fetch {wanted}"
-    if not log.library_lines and not found:
-        about = spoken_of(log.context)
-        wanted = "; ".join(subject.fetch for subject in about) or DEBUG
-        names = " and of ".join(subject.name for subject in about)
-        failure = (
-            "and a line of a failure in words unknown here" if left else "of no failure known here"
-        )
-        said = f"the text speaks of {names}, {failure}. " if names else ""
-        warning = next((note for note in log.context if _WARNS.search(note.text)), None)
-        if warning is not None:
-            text = shorten(warning.text, MOST_WARNING, placeholder=" …").rstrip(" .")
-            said = f"line {warning.line} warns: {text}. "
-        return f"{said}Fetch {wanted}" if said else DEBUG
-    return ""
+    return "" if log.library_lines or found else _step_beside(log.context, failing=bool(left))
+
+
+def _step_beside(context: Sequence[LogNote], *, failing: bool) -> str:
+    """What to fetch where a text says nothing but this, or beside it that something fails."""
+    names, wanted = _subjects_of(context)
+    for note in context:
+        if _WARNS.search(note.text):
+            text = shorten(note.text, MOST_WARNING, placeholder=" …").rstrip(" .")
+            return f"line {note.line} warns: {text}. Fetch {wanted}"
+    known = (
+        "and a line of a failure in words unknown here" if failing else "of no failure known here"
+    )
+    return f"the text speaks of {names}, {known}. Fetch {wanted}" if names else DEBUG
+
+
+def _subjects_of(lines: Sequence[LogNote]) -> tuple[str, str]:
+    """What lines speak of, and what to fetch for it."""
+    about = spoken_of(lines)
+    fetch = "; ".join(subject.fetch for subject in about)
+    return " and of ".join(subject.name for subject in about), fetch or DEBUG
 
 
 MOST_WARNING = 240
@@ -131,7 +135,6 @@ _WARNS = re.compile(
 SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)
 """Severities that are told."""
 
-ID = "ras-answer"
 MOST_QUOTED = 6
 LONGEST = 300
 SOURCES = ("NCCL user guide, RAS", "NCCL src/ras/client_support.cc")
@@ -338,7 +341,7 @@ def _finding(job: JobState, last: SavedAnswer) -> Finding:
     severity = SEVERITIES.get(job.verdict, NOTICE)
     facts = [finding.title for finding in job.findings if not finding.severity.counts]
     return Finding.of(
-        id=ID,
+        id=RAS_ANSWER,
         severity=severity,
         title=f"RAS{job.sentence.removeprefix(job.name)}",
         evidence=_quoted(last),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 from ....expectation.links import pcie_gbs
 from ....expectation.references import pcie_practical
@@ -348,6 +349,12 @@ def _keys(case: Case, wanted: re.Pattern[str]) -> list[Proof]:
     return [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
 
 
+_FORCED = "P2P is forced by a setting or a changed NVIDIA module"
+_UNASKED = "P2P works between {}, which NVIDIA's own driver does not grant: a changed NVIDIA module"
+_INTACT = "The bytes were measured and arrived."
+_UNMEASURED = "{} is no proof here: measure whether data arrives intact."
+
+
 def _check_forced(case: Case) -> Found:
     asked = [pair for pair in whole_pairs(case) if pair.words and not pair.fast]
     fast = dict(_works_unasked(case))
@@ -356,26 +363,19 @@ def _check_forced(case: Case) -> Found:
         return None
     keys = _keys(case, FORCED)
     granted = [pair for pair in asked if pair.granted and _without_p2p(pair)]
-    grants = [grant_of(case, pair) for pair in granted[:SHOWN]]
-    proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
-    seen = (
-        f"{'Speed' if fast else 'A grant'} is no proof here: measure whether data arrives intact."
-    )
-    if proven:
-        seen = "The bytes were measured and arrived."
     if keys or granted or fast:
         keys += _keys(case, BESIDE)
-    who = sorted({*devices_of(granted), *(end for ends in fast for end in ends)})
-    title = "P2P is forced by a setting or a changed NVIDIA module"
-    if fast and not keys:
-        works = f"P2P works between {case.names(who)}"
-        title = f"{works}, which NVIDIA's own driver does not grant: a changed NVIDIA module"
+    grants = [grant_of(case, pair) for pair in granted[:SHOWN]]
+    evidence = faulty([*keys, *grants, *[*fast.values()][:SHOWN]])
+    proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
+    who = [] if keys else sorted({*devices_of(granted), *chain(*fast)})
     return P2P_FORCED.finding(
         BY_DESIGN if proven or fast else NOTICE,
-        title,
-        devices=who if not keys else (),
-        evidence=faulty([*keys, *grants, *[*fast.values()][:SHOWN]]),
-        impact=f"The driver grants P2P that this product does not have. {seen}",
+        _UNASKED.format(case.names(who)) if fast and who else _FORCED,
+        devices=who,
+        evidence=evidence,
+        impact=f"The driver grants P2P that this product does not have. "
+        f"{_INTACT if proven else _UNMEASURED.format('Speed' if fast else 'A grant')}",
         fix=["Measure it. $ gputop probe p2p nccl"],
     )
 
