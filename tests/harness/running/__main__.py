@@ -209,15 +209,26 @@ def main() -> int:
         "--record", action="store_true", help="keep what `jobs` was given each time"
     )
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # `timeout` must leave no job behind
+    runs: list[Run] = []
+    try:
+        return _asked(given, runs)
+    finally:
+        for run in runs:
+            run.end()
+
+
+def _asked(given: argparse.Namespace, runs: list[Run]) -> int:
+    """Every kind asked and told; `runs` holds what was begun and has not ended."""
     healthy: float | None = None
     wrong = 0
     print("| job | right | longest | step | told | profiler: computing/NCCL |")
     print("| --- | --- | --- | --- | --- | --- |")
-    following = Run(given.kinds[0], FIRST_PORT, given.out)
+    runs.append(Run(given.kinds[0], FIRST_PORT, given.out))
     for place, name in enumerate(given.kinds):
-        run, begins = following, following.go()
+        run, begins = runs[0], runs[0].go()
         if place + 1 < len(given.kinds):
-            following = Run(given.kinds[place + 1], FIRST_PORT + place + 1, given.out)
+            runs.append(Run(given.kinds[place + 1], FIRST_PORT + place + 1, given.out))
         if begins:
             time.sleep(SETTLED_SECONDS)
             text, step = row(run, given.asks, given.record, healthy)
@@ -226,7 +237,7 @@ def main() -> int:
         else:
             text, wrong = f"| {name} | did not begin: see {run.folder}/output |", wrong + 1
         print(text, flush=True)
-        run.end()
+        runs.pop(0).end()
     return int(wrong > 0)
 
 
