@@ -49,6 +49,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop cost Llama 3 70B --nodes 4 --layout tp=8", "some layouts on four nodes"),
         ("gputop cost Llama 3 70B --demo mi300x-8", "no GPU is needed"),
     ),
+    "diff": (
+        ("gputop diff hgx-h100-8 sick-h100-8", "what is worse on the second; no GPU is needed"),
+        ("gputop diff before.json", "a snapshot beside this machine as it is now"),
+        ("gputop diff g1.json g2.json", "two nodes by their saved checks"),
+    ),
     "rules": (("gputop rules", "what is checked, and how bad it can be"),),
     "rule": (
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),

@@ -246,7 +246,7 @@ def differences(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
     """Findings about facts; `nodes`: those that are judged."""
     found: list[FleetFinding] = []
     shapes = grouped(nodes, lambda report: report.product)
-    families = grouped(nodes, lambda report: _family(report.product))
+    families = grouped(nodes, lambda report: family_of(report.product))
     for hosts in families.values():
         found += _fewer({host: nodes[host] for host in hosts})
     for product, hosts in shapes.items():
@@ -269,23 +269,24 @@ def grouped(
     return groups
 
 
-def _family(product: str) -> str:
+def family_of(product: str) -> str:
     """The models of a product without their number."""
     return ", ".join(part.partition(" × ")[2] for part in product.split(", "))
 
 
-def _gpus(product: str) -> int:
+def gpus_in(product: str) -> int:
+    """How many GPUs a product has, of all models."""
     numbers = (part.partition(" × ")[0] for part in product.split(", "))
     return sum(int(number) for number in numbers if number.isdecimal() and len(number) < 6)
 
 
 def _fewer(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
     """Nodes with fewer GPUs than most nodes with the same GPUs."""
-    counts = Counter(_gpus(report.product) for report in nodes.values())
+    counts = Counter(gpus_in(report.product) for report in nodes.values())
     usual, count = counts.most_common(1)[0]
     if count < LEAST or count < SHARE * len(nodes):
         return []
-    odd = [host for host, report in nodes.items() if _gpus(report.product) < usual]
+    odd = [host for host, report in nodes.items() if gpus_in(report.product) < usual]
     if not odd:
         return []
     return [

@@ -46,7 +46,7 @@ def section_of(
         written_at=written_at,
         product=product_of(snapshot.machine),
         facts=facts,
-        sizes=_sizes(snapshot),
+        sizes=sizes_of(snapshot),
         digests=digests_of(facts),
         figures=figures_of(snapshot, prediction),
         simulated=snapshot.is_demo or snapshot.simulated,
@@ -54,7 +54,8 @@ def section_of(
     )
 
 
-def _sizes(snapshot: NodeSnapshot) -> dict[str, float]:
+def sizes_of(snapshot: NodeSnapshot) -> dict[str, float]:
+    """Sizes in GiB that equal nodes have alike but for a little; {} where none was read."""
     host = snapshot.machine.host
     if host is None or not host.memory_bytes or host.memory_bytes < 0:
         return {}

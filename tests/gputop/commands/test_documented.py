@@ -41,7 +41,7 @@ NOT_RUN = {
     "fleet plan --format": "goes on with a folder that the text has named",
 }
 """Commands that are parsed alone: what begins or ends so."""
-WITHOUT_NODE = ("completion", "doctor", "fleet", "rules", "rule", "about", "schema", "mcp")
+WITHOUT_NODE = ("completion", "diff", "doctor", "fleet", "rules", "rule", "about", "schema", "mcp")
 """Commands that take no --demo, or one without a name."""
 CLUSTER = ("results", "results/", "checks", "DIR", "$DIR", "earlier")
 """Folders that many nodes have written into."""
