@@ -57,11 +57,6 @@ def gather_seconds(size: float, ranks: int, bytes_per_s: float) -> float:
     return size * (ranks - 1) / (ranks * bytes_per_s)
 
 
-def reduce_seconds(size: float, ranks: int, bytes_per_s: float) -> float:
-    """An all-reduce by a ring: both of them."""
-    return 2 * gather_seconds(size, ranks, bytes_per_s)
-
-
 def exchange_seconds(
     tokens: int, hidden: int, copies: int, bytes_per_s: float, bytes_each: float
 ) -> float:

@@ -101,10 +101,6 @@ class Variables:
         """The prediction with these variables as they are; None where it is not known."""
         return self._predict(values, gpus)
 
-    def with_more(self, changes: Mapping[str, str]) -> Prediction | None:
-        """The prediction for the node as it is set up and with these variables set too."""
-        return self._predict({**self.here, **changes}, None)
-
     def effect(
         self,
         values: Mapping[str, str],

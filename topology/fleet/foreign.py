@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ..diagnosis.symptoms.explain import known_signs
-from ..diagnosis.symptoms.log import examine
+from ..diagnosis.symptoms.log import ReadLog, examine
 from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
@@ -147,26 +147,32 @@ def _log(name: str, data: bytes) -> ForeignReport | Unusable | None:
         return None
     if not (log.library_lines or read.findings or read.measured):
         return None
-    hosts = {host.split(".")[0] for host in log.hosts}
     items = [
         Finding.of(item.id, item.severity, one_line(item.title, 300), fix=item.fix)
         for item in read.findings
         if item.severity.counts
     ]
-    named = next(iter(hosts)) if len(hosts) == 1 else None
-    # What RAS answers is about a job, on as many nodes as that has, wherever it was asked.
-    of_a_job = not log.library_lines and all(one.id == RAS_ANSWER for one in read.findings)
-    by_file = None if of_a_job and not read.measured else host_of(name)
     figures = () if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements))
     if len(figures) > MOST_RUNS:
         return unusable(name, FileFault.TOO_LARGE, f"it has more than {MOST_RUNS} measurements")
     return ForeignReport(
         path=name,
         tool=Tool.LOG if log.library_lines or not read.measured else Tool.MEASUREMENT,
-        host=named if named is not None and is_host(named) else by_file,
+        host=_host_of_log(name, read),
         findings=tuple(sorted(items, key=lambda item: item.severity.order)[:20]),
         figures=figures,
     )
+
+
+def _host_of_log(name: str, read: ReadLog) -> str | None:
+    """The one host that a log names, else the one that its file is named after."""
+    hosts = {host.split(".")[0] for host in read.log.hosts}
+    if len(hosts) == 1 and is_host(*hosts):
+        return hosts.pop()
+    # What RAS answers is about a job, on as many nodes as that has, wherever it was asked.
+    told = read.log.library_lines or read.measured
+    of_a_job = not told and all(one.id == RAS_ANSWER for one in read.findings)
+    return None if of_a_job else host_of(name)
 
 
 def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:

@@ -12,11 +12,9 @@ from ..model.machine import Machine
 from ..model.readings import ProcessState
 from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
-from ..nccl.versions import preferred
 from .evidence import (
     dump_findings,
-    given_findings,
-    host_cpus,
+    findings_here,
     missing_here,
     rank_findings,
     ras_findings,
@@ -33,7 +31,7 @@ from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
 from .inspector.records import InspectorRecords
 from .inspector.telling import findings as record_findings
-from .inspector.telling import late_rank, too_old, waits_of
+from .inspector.telling import late_pid, too_old, waits_of
 from .inspector.telling import unknown as unknown_of_records
 from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
@@ -99,12 +97,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, evidence)
     if has_ended(job, evidence.ended):
         return _of_ended(job, ranks)
-    labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
-    cpus = host_cpus(snapshot.machine.host)
-    followed = preferred(snapshot.machine)[0].partition("-")[2]
-    given = tuple(
-        given_findings(job, snapshot.readings, evidence.activities, labels, cpus, followed)
-    )
+    given = tuple(findings_here(job, snapshot, evidence.activities, ranks))
     records = _own_records(job, inquiry)
     aged = too_old(records, inquiry.now)
     inspected = compare_records(() if aged else records.operations)
@@ -131,7 +124,6 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     said, verdict, brief = sentence(program, _count(job, ranks, evidence), facts)
     if verdict is JobVerdict.RUNS:
         ranks = tuple(map(_at_work, ranks))
-    late = judged.late_pid or (last.pid if (last := late_rank(inspected)) else None)
     quiet = _quiet(job, evidence, snapshot)
     if quiet.brief and verdict not in UNSTUCK:
         said = f"{said}; {quiet.brief}"
@@ -146,7 +138,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         *loads_in_words.findings(judged),
         *given,
         *short_sleeps(job, evidence.activities, ranks),
-        *(() if evidence.ras else missing_here(job, evidence.activities)),
+        *missing_here(job, evidence),
         *(() if runs else quiet.findings),
         *(() if runs else _of_traffic(job, evidence, inquiry)),
     ]
@@ -158,14 +150,15 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         brief=brief,
         ranks=ranks,
         findings=tuple(findings),
-        steps=steps_of(ranks, verdict, late, _debugger(snapshot.machine)),
+        steps=steps_of(
+            ranks, verdict, judged.late_pid or late_pid(inspected), _debugger(snapshot.machine)
+        ),
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
             *(() if inquiry.recorded else loads_in_words.unknown(judged, several=several)),
             *aged,
             *_unknown_of_records(inspected, records, inquiry, judged.late if reason else None),
-            *(f"{path}: {why}" for path, why in records.refused),
             *(() if runs else quiet.unknown),
         ),
         job=job,
@@ -196,6 +189,7 @@ def _unknown_of_records(
     if inspected.operations:
         rank = None if known is None else known.rank
         yield from unknown_of_records(inspected, records, inquiry.now, rank)
+    yield from (f"{path}: {why}" for path, why in records.refused)
 
 
 def _at_work(rank: RankState) -> RankState:

@@ -8,8 +8,10 @@ from ..model.english import listing, plural
 from ..model.finding import Finding
 from ..model.readings import ProcessState, Readings
 from ..model.severity import BROKEN, NOTICE, SLOW
+from ..model.snapshot import NodeSnapshot
 from ..model.surroundings import Host
 from ..model.units import seconds, size
+from ..nccl.versions import preferred
 from .activity import FULL_CORE, Activity
 from .binding import crowded
 from .collectives import last_of, spoken
@@ -18,7 +20,7 @@ from .flight.comparing import RecordedGroup, own_frame, ranks_text
 from .grouping import GpuUser, Job
 from .ras.answer import RUNNING, AnswerForm
 from .ras.comparing import CommunicatorState
-from .standing import KnownBy, RankState, TroubleKind, job_finding
+from .standing import JobEvidence, KnownBy, RankState, TroubleKind, job_finding
 from .troubles import sleep_trouble
 
 PROC, RAS, RECORDER, DRIVER = KnownBy.PROC, KnownBy.RAS, KnownBy.RECORDER, KnownBy.DRIVER
@@ -58,6 +60,15 @@ def given_findings(
     yield from _spinning(job, activities, labels)
     yield from _growing(job, activities, labels)
     yield from _libraries(job, labels, followed)
+
+
+def findings_here(
+    job: Job, node: NodeSnapshot, activities: Mapping[int, Activity], ranks: Sequence[RankState]
+) -> Iterator[Finding]:
+    """The same of a node, whose library is the one that predicts."""
+    labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
+    cpus, followed = host_cpus(node.machine.host), preferred(node.machine)[0].partition("-")[2]
+    return given_findings(job, node.readings, activities, labels, cpus, followed)
 
 
 def host_cpus(host: Host | None) -> int | None:
@@ -278,11 +289,11 @@ def started_here(job: Job, activities: Mapping[int, Activity]) -> int | None:
     return number if 0 < number <= MOST_RANKS else None
 
 
-def missing_here(job: Job, activities: Mapping[int, Activity]) -> Iterator[Finding]:
-    """Ranks that were started on this node and hold no GPU."""
-    local = started_here(job, activities)
+def missing_here(job: Job, evidence: JobEvidence) -> Iterator[Finding]:
+    """Ranks that were started on this node and hold no GPU, where RAS does not name them."""
+    local = started_here(job, evidence.activities)
     own = {user.reading.local_rank for user in job.processes}
-    if local is None or None in own or len(own) < len(job.processes):
+    if evidence.ras or local is None or None in own or len(own) < len(job.processes):
         return
     gone = sorted(set(range(local)) - own)
     if gone:

@@ -5,7 +5,8 @@ Answers and records of a process that the node lists belong to its job; the rest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -85,35 +86,41 @@ def of_files(
     records: InspectorRecords | None = None,
 ) -> JobsReport:
     """What they say, the jobs of the node last. Nothing is asked."""
+    told, records = saved or SavedRas(), records or InspectorRecords()
     here = () if snapshot is None else jobs(snapshot)
-    told, ours = saved or SavedRas(), list[list[SavedAnswer]]()
-    if here:
-        ours = [group for group in by_job(told) if _fits(group, here, snapshot)]
-    fitting = [one for group in ours for one in group]
-    ours = [[_at_home(one) for one in group] for group in ours]
-    alone = msgspec.structs.replace(
-        told, answers=tuple(one for one in told.answers if one not in fitting)
-    )
     read_at = None if snapshot is None else snapshot.taken_at
-    own, rest = _parted(records or InspectorRecords(), here, read_at or 0.0)
-    of_dump = of_dumps(dumps)
-    saved_alone = (
-        _of_then(state, apart) if (apart := _apart(last.answer.timestamp, read_at)) else state
-        for state, last in states_with_answers(alone)
+    ours = [group for group in by_job(told) if here and _fits(group, here, snapshot)]
+    fitting = [*chain(*ours)]
+    answers = tuple(one for one in told.answers if one not in fitting)
+    own, rest = _parted(records, here, read_at or 0.0)
+    states = (
+        *_alone(msgspec.structs.replace(told, answers=answers), read_at),
+        *filter(None, [of_dumps(dumps)]),
+        *states_of(rest, read_at),
     )
-    states = (*saved_alone, *filter(None, [of_dump]), *states_of(rest, read_at))
-    if snapshot is None:
-        return JobsReport(jobs=states, dumps=dumps)
-    ras = tuple(state for group in ours for state in communicators_of(group))
+    of_node = () if snapshot is None else _of_node(snapshot, ours, own)
+    return JobsReport(jobs=(*states, *of_node), dumps=dumps)
+
+
+def _alone(told: SavedRas, read_at: float | None) -> Iterator[JobState]:
+    """The jobs of saved answers, each as it stood when the last one was saved."""
+    for state, last in states_with_answers(told):
+        apart = _apart(last.answer.timestamp, read_at)
+        yield _of_then(state, apart) if apart else state
+
+
+def _of_node(
+    snapshot: NodeSnapshot, groups: Sequence[Sequence[SavedAnswer]], own: InspectorRecords
+) -> Iterator[JobState]:
+    """The jobs of a node, with the saved answers and the records about them."""
+    ours = [[_at_home(one) for one in group] for group in groups]
+    ras = tuple(chain.from_iterable(map(communicators_of, ours)))
     replies = tuple(
         RasReply(place=RasPlace(address="saved"), answers=(group[-1].answer,)) for group in ours
     )
-    found = answer(snapshot, {}, ras, replies=replies, recorded=True, records=own)
-    of_node = (
-        msgspec.structs.replace(job, steps=tuple(there(step, snapshot) for step in job.steps))
-        for job in found.jobs
-    )
-    return JobsReport(jobs=(*states, *of_node), dumps=dumps)
+    for job in answer(snapshot, {}, ras, replies=replies, recorded=True, records=own).jobs:
+        steps = tuple(there(step, snapshot) for step in job.steps)
+        yield msgspec.structs.replace(job, steps=steps)
 
 
 def there(step: str, snapshot: NodeSnapshot) -> str:

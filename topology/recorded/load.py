@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from .formats import NAMES
 from .kept import FAR, KeptText
 from .plain_file import as_utf8, packed_by, read_plain
 from .plugged import formats
-from .sections import BETWEEN, plain, read_sections
+from .sections import BETWEEN, Sections, plain, read_sections
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
@@ -357,17 +358,8 @@ def _understood(
     if SNAPSHOT_SIGN.search(head):
         return [_read_snapshot(path, data)], []
     forms = formats()
-    for order, form in enumerate(forms, 1):
-        if form.starts is None and form.recognises(head, path):
-            try:
-                part = form.parse(data, path)
-            except FormatError as error:
-                where = f"{path}:{error.line}" if error.line else f"{path}"
-                broken = f"broken, if it is {form.id}" if form.guessed else f"broken {form.id}"
-                raise LoadError(f"{where}: {broken}: {error}") from error
-            if form.guessed and not _says(part):
-                break
-            return [_Found(order, path.name, part, taken_at)], []
+    if whole := _of_format(forms, path, data, taken_at):
+        return [whole], []
     if text := _in_text(forms, path, data, taken_at, logs):
         return text
     if packed := packed_by(data, path.name, "--from -"):
@@ -377,6 +369,21 @@ def _understood(
     said = _quoted(data)
     why = f"{path}: not a format that gputop knows{said}"
     raise LoadError(f"{why}; {HELPS}" if said else why, quoted=said)
+
+
+def _of_format(forms: Sequence[Format], path: Path, data: bytes, taken_at: float) -> _Found | None:
+    """What a file says that is an output as a whole; None where none recognises it."""
+    for order, form in enumerate(forms, 1):
+        if form.starts is None and form.recognises(data[:HEAD_BYTES], path):
+            try:
+                part = form.parse(data, path)
+            except FormatError as error:
+                where = f"{path}:{error.line}" if error.line else f"{path}"
+                broken = f"broken, if it is {form.id}" if form.guessed else f"broken {form.id}"
+                raise LoadError(f"{where}: {broken}: {error}") from error
+            said = _says(part) or not form.guessed
+            return _Found(order, path.name, part, taken_at) if said else None
+    return None
 
 
 def _unread(head: bytes) -> str:
@@ -419,18 +426,20 @@ def _in_text(
     found[0].of_jobs = elsewhere
     unread = [
         (f"{path.name}, {lines}", why)
-        for one in (text, *text.others)
-        for lines, why in one.passed_over
+        for lines, why in _passed_over(text, kept)
         if said is None or why != BETWEEN
     ]
-    unread += [
-        (f"{path.name}, lines {kept.number(one.first)}-{kept.number(one.last)}", OTHERS)
-        for more in text.others
-        for one in more.sections
-    ]
-    if kept.until is not None:
-        unread.append((f"{path.name}, from line {kept.until} on", FAR))
     return found, unread
+
+
+def _passed_over(text: Sections, kept: KeptText) -> Iterator[tuple[str, str]]:
+    """Lines of a text that are not used, and why."""
+    for one in (text, *text.others):
+        yield from one.passed_over
+    for section in chain.from_iterable(more.sections for more in text.others):
+        yield f"lines {kept.number(section.first)}-{kept.number(section.last)}", OTHERS
+    if kept.until is not None:
+        yield f"from line {kept.until} on", FAR
 
 
 def _told(part: PartialNode) -> bool:

@@ -282,18 +282,12 @@ def plain(data: bytes) -> str:
 
 def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
     """The sections in the order of the text. Where two formats start, the earlier one has it."""
-    found: list[tuple[int, int, Format]] = []
-    for order, form in enumerate(forms):
-        if form.starts is None or (form.needs and not any(w in text for w in form.needs)):
-            continue
-        places = form.finds(text) if form.finds else (m.start() for m in form.starts.finditer(text))
-        found += [(place, order, form) for place in islice(places, MOST_SECTIONS * 64)]
+    found = sorted(_starts(text, forms), key=lambda item: item[:2])
     lines = array("L", [0])
     if found:
         lines.extend(match.end() for match in re.finditer("\n", text))
     sections: list[TextSection] = []
     end = whole = 0
-    found.sort(key=lambda item: item[:2])
     others = _starts_of_others([item[:2] for item in found], len(text))
     for (start, _, form), other in zip(found, others, strict=True):
         if start < end or (whole == MOST_SECTIONS and form.finds is None):
@@ -307,6 +301,15 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
         end = lines[last] if last < len(lines) else len(text)
         sections.append(TextSection(form, text[start:end], first, last))
     return sections
+
+
+def _starts(text: str, forms: Sequence[Format]) -> Iterator[tuple[int, int, Format]]:
+    """Where each format starts, with its place among them."""
+    for order, form in enumerate(forms):
+        if form.starts is None or (form.needs and not any(w in text for w in form.needs)):
+            continue
+        places = form.finds(text) if form.finds else (m.start() for m in form.starts.finditer(text))
+        yield from ((place, order, form) for place in islice(places, MOST_SECTIONS * 64))
 
 
 def _starts_of_others(starts: Sequence[tuple[int, int]], end: int) -> list[int]:

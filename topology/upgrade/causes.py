@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -41,9 +40,6 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, order=True):
     def age(self) -> tuple[tuple[int, ...], str]:
         """What sorts causes, the oldest first."""
         return numbers(self.since), self.rule
-
-
-BY_AGE = attrgetter("age")
 
 
 class Causes:

@@ -273,6 +273,12 @@ def late_rank(inspected: Inspected) -> RankWaits | None:
     return None if kind is None or (kind.share or 0.0) < SLOW_SHARE else kind.late
 
 
+def late_pid(inspected: Inspected) -> int | None:
+    """The process of that rank."""
+    late = late_rank(inspected)
+    return None if late is None else late.pid
+
+
 def too_old(records: InspectorRecords, now: float | None) -> tuple[str, ...]:
     """What is said of records that are too old to speak of this moment; () of others."""
     newest = newest_of(records)

@@ -16,7 +16,6 @@ from ....sources.pci.address import pci_address
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_GPUS = 128
-NO_NUMBER = re.compile(r"\A(?:N/A|n/a|nan|-)\Z")
 _NUMBER = re.compile(r"\A\d{1,9}(?:\.\d{1,6})?\Z")
 _BUS = re.compile(r"\A0x([0-9a-fA-F]{1,2})\Z")
 _SHORT = re.compile(r"\A[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\Z")

@@ -27,7 +27,6 @@ ROW = re.compile(
     r"(?:\s+([\d.]{1,14})\s+([\d.]{1,14})\s+([\d.]{1,14})\s+(\d{1,12}|N/A|[\d.e+-]{3,12}))?\s*\Z"
 )
 BOUNDS = re.compile(rf"{PREFIX}#\s+Out of bounds values\s*:\s*(\d{{1,12}})\s+(OK|FAILED)")
-AVERAGE = re.compile(rf"{PREFIX}#\s+Avg bus bandwidth\s*:\s*([\d.]{{1,12}})")
 FAILURE = re.compile(r"Test (?:NCCL|CUDA|RCCL|HIP) failure")
 SIGN = re.compile(
     r"(?m)^(?:[^\n#]{0,80})#[ \t]+(?:nThread[ \t]+\d|Rank[ \t]+\d{1,6}[ \t]|"
