@@ -52,9 +52,7 @@ ECHOES = (
 WENT_ON = "The run went on behind this line, so it is not why a run failed."
 NO_FIX = "none is needed for this run"
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
-TABLES = (
-    "outside.toml", "kernel.toml", "system.toml", "launch.toml", "cuda.toml", "table.toml",
-)  # fmt: skip
+TABLES = ("outside", "kernel", "system", "clusters", "launch", "cuda", "table")
 SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
     r"|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
@@ -132,7 +130,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @cache
 def table() -> tuple[Symptom, ...]:
     """The symptoms in the order of the files."""
-    texts = [Path(__file__).with_name(name).read_bytes().decode() for name in TABLES]
+    texts = [Path(__file__).with_name(f"{name}.toml").read_bytes().decode() for name in TABLES]
     rows = [row for text in texts for row in tomllib.loads(text)["symptom"]]
     return tuple(_expanded(msgspec.convert(row, Symptom)) for row in rows)
 

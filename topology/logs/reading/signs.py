@@ -58,7 +58,17 @@ ABOUT = (
     b"flash_attn", b"bitsandbytes", b"xformers", b"flashinfer", b"kernel module", b"shm",
     b"kernel headers", b"License Status", b"nlicensed", b"IFNAME",
     b"memlock", b"sys files", b"simpleP2P", b"CORRECTABLE", b"Temperature (S",
-    b"Verification error", b"oom_", b"gres", b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
+    b"Verification error", b"oom_", b"gres",
+    b"pyxis", b"enroot", b"unge", b"sshd", b"PRIVATE KEY", b"/.ssh", b"id_rsa", b"Topology",
+    b"psec", b"Component: ", b"requested component", b"first component", b"MPIR_", b"HYD",
+    b"mpiexec", b"[proxy:", b"Reason=", b"Low RealMemory", b"Low CPUs", b"Kill task",
+    b"Not responding", b"rolog error", b"pilog error", b"linux-headers", b"linux-modules",
+    b"linux-objects", b"kernel-devel", b"kernel-headers", b"ernel headers", b"host not found",
+    b"gaierror", b"Could not resolve", b"no such host", b"shared mount", b"cgroup", b"dbus",
+    b"redential", b"chroot [/host", b"untime", b"anifest", b"pull image", b"runc", b"crun",
+    b"ld.so.cache", b"ostengine", b"ost engine", b"rofiling", b"STEPD", b"not ending", b"execve",
+    b"ontroller", b"that lib wasn", b"direct launched", b"slave mount", b"device discovery",
+    b"ncompatible", b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

@@ -105,8 +105,8 @@ REAL_FORMS = {
         "ssh: connect to host 10.0.0.2 port 2222: Connection timed out",
         "u@n2: Permission denied (publickey,password).",
         "Permission denied (publickey).",
-        "ssh: Could not resolve hostname n2: Name or service not known",
     ),
+    "name-unresolved": ("ssh: Could not resolve hostname n2: Name or service not known",),
 }  # fmt: skip
 """Symptom -> lines as programs print them when they fail."""
 
@@ -118,7 +118,7 @@ def test_the_failing_form_of_a_message_is_known(ident: str) -> None:
         assert [finding.id for finding in found] == [ident], line
 
 
-@pytest.mark.parametrize("ident", ["rendezvous-failed", "remote-shell-failed"])
+@pytest.mark.parametrize("ident", ["rendezvous-failed", "remote-shell-failed", "name-unresolved"])
 def test_an_attempt_that_is_repeated_until_the_ranks_start_is_no_failure(ident: str) -> None:
     head = "n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 1 cudaDev 0 busId 7000"
     for line in REAL_FORMS[ident]:
@@ -184,7 +184,7 @@ def test_a_long_line_shows_the_part_that_says_it() -> None:
 
 def test_a_text_of_which_only_the_failure_is_understood_is_read() -> None:
     lines = {
-        "dcgmi: Unable to connect to host engine": "dcgm",
+        "dcgmi: Error: the request was refused": "dcgm",
         "vfio 0000:01:00.0: group 1 is not viable": "vfio",
         "hfi1_0: Link down\nPSM2 no hfi units are available": "hfi",
     }
