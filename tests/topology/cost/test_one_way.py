@@ -92,14 +92,18 @@ def test_calls_explain_and_cost_state_one_way_and_one_figure(demo: str, case: st
 
 @pytest.mark.parametrize("demo", names())
 def test_nothing_that_takes_p2p_away_makes_a_call_faster(demo: str) -> None:
-    free = _node(demo, "nothing")
-    gpus = [gpu.address for gpu in free.machine.gpus]
+    free = TimesOfCalls(_node(demo, "nothing"))
+    taken = {
+        case: TimesOfCalls(_node(demo, case))
+        for case in ("NCCL_P2P_DISABLE=1", "NCCL_P2P_LEVEL=LOC", REFUSED)
+    }
+    gpus = [gpu.address for gpu in demo_node(demo).machine.gpus]
     for some in (gpus, gpus[:2], gpus[:4]):
         for collective in CollectiveKind:
-            before = TimesOfCalls(free).of(some, collective, GIB)
+            before = free.of(some, collective, GIB)
             assert before is not None
-            for case in ("NCCL_P2P_DISABLE=1", "NCCL_P2P_LEVEL=LOC", REFUSED):
-                after = TimesOfCalls(_node(demo, case)).of(some, collective, GIB)
+            for case, times in taken.items():
+                after = times.of(some, collective, GIB)
                 assert after is not None
                 assert after.us > 0.999 * before.us, (case, collective, some)
                 assert after.way in (TakenWay.HOST, TakenWay.NETWORK)
