@@ -15,7 +15,6 @@ import msgspec
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.nearest import instead
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
     if demo == LIST_DEMOS:
         raise Exit(f"--demo needs a name here; `{_LISTING}` lists them", USAGE)
     if demo not in demos.names():
+        from gputop.terminal.nearest import instead
+
         known = demos.names()
         raise Exit(f"no demo {clean(demo, 60)!r}{instead(demo, known, _LISTING)}", USAGE)
 

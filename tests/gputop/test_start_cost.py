@@ -13,6 +13,21 @@ from tests.support.places import ROOT
 
 HEAVY = ("networkx", "textual", "rich", "psutil", "asyncio", "torch")
 """Libraries of screens, drawings and measurements."""
+UNASKED = ("difflib", "tomllib", "inspect", *HEAVY)
+"""The same, and what only a mistake, a fault in the kernel's log or the types of msgspec need."""
+MOST_OF_OURS = 104
+"""Modules of gputop that `gputop.read()` imports before a source has answered: 102 now."""
+ASKED = """
+import json, sys
+from gputop.__main__ import _import_msgspec
+_import_msgspec()
+import gputop
+gputop.load  # the module library, which read() imports too
+import gputop.reading
+from gputop.topology.sources import live
+live.load_sources()
+print(json.dumps(sorted(sys.modules)))
+"""
 FIRST = """
 import json, sys
 from gputop.__main__ import _import_msgspec
@@ -70,3 +85,20 @@ def test_the_first_picture_loads_nothing_that_only_types_need() -> None:
         check=True,
     ).stdout
     assert json.loads(printed) == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="typing lacks what msgspec asks")
+def test_a_reading_of_the_library_imports_what_asks_and_no_more() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", ASKED], capture_output=True, text=True, cwd=ROOT, timeout=60,
+        check=True,
+    ).stdout  # fmt: skip
+    loaded = set(json.loads(printed))
+    ours = {name for name in loaded if name.partition(".")[0] == "gputop"}
+    assert loaded.intersection(UNASKED) == set()
+    assert len(ours) <= MOST_OF_OURS
+    apart = ("answers", "checking", "measuring", "topology.diagnosis", "topology.expectation",
+             "topology.nccl", "topology.wiring", "topology.recorded")  # fmt: skip
+    assert {
+        name for name in ours if name.startswith(tuple(f"gputop.{one}" for one in apart))
+    } == set()

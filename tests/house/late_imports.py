@@ -55,6 +55,7 @@ STARTS = {
     "first picture": PICTURE.format(demo="hgx-h100-8"),
     "check --quick": COMMAND.format(arguments=["check", "--quick", "--demo", "hgx-h100-8"]),
     "explain --from": COMMAND.format(arguments=["explain", "--from", SNAPSHOT]),
+    "sources begin": "from gputop.topology.sources import NAMES, live\nlive.load_sources()",
     "library reads": f"import gputop\ngputop.load({SNAPSHOT!r}).gpus",
     "agents listen": "import gputop.agents.serving",
     "mcp --skill": COMMAND.format(arguments=["mcp", "--skill"]),

@@ -15,7 +15,7 @@ from gputop.topology.model.snapshot import NodeSnapshot, Problem, ProblemKind, S
 from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaPort
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.sources.linux.kernel_log import read_lines
+from gputop.topology.sources.linux.kernel_lines import read_lines
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import news_line
 from tests.support.app import gpu, reading

@@ -3,7 +3,7 @@
 import pytest
 
 from gputop.topology.model.no_output import is_no_output
-from gputop.topology.sources.linux.kernel_log import said_in
+from gputop.topology.sources.linux.kernel_lines import said_in
 
 FELL = "NVRM: Xid (PCI:0000:43:00): 79, pid=12, name=python3, GPU has fallen off the bus."
 

@@ -10,7 +10,7 @@ from gputop.topology.model.readings import ProcessReading, Readings
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot, Problem, encode
 from gputop.topology.model.surroundings import Host, Interface, Software
-from gputop.topology.sources.linux.kernel_log import read_lines
+from gputop.topology.sources.linux.kernel_lines import read_lines
 
 SNAPSHOT = NodeSnapshot(
     taken_at=0.0,

@@ -25,7 +25,7 @@ from ...model.literals import PatternIndex
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, NOTICE, RunState, Severity, Sureness
 from ...model.units import seconds
-from ...sources.linux.kernel_log import said_in
+from ...sources.linux.kernel_lines import said_in
 from ...toml import tomllib
 from ..defects.table import defects as known
 from ..mechanism.causes import PossibleCause, ranked

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class FaultGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Rules that explain it."""
 
 
-class KernelFault(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+class KernelFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row of xid.toml, sxid.toml or kernel.toml, whose heads tell the columns."""
 
     id: str = ""
@@ -93,11 +93,6 @@ class KernelFault(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_u
         """Whether its line is of no fault, but tells more about one before it."""
         return bool(self.adds) and self.rule == OTHER
 
-    @cached_property
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """Those of its lines."""
-        return tuple(map(compiled, self.any))
-
     def told(self, words: Sequence[str] = ()) -> str:
         """What it means, with the first word of its line where `says` has a place for one."""
         return self.says.replace("{what}", words[0]) if words else _NO_WORD.sub("", self.says)
@@ -109,8 +104,12 @@ class KernelFault(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_u
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of kernel.toml."""
-    return re.compile(pattern.replace("{dev}", ADDRESS))
+    """A pattern of kernel.toml; made for a line that may match it, for all of them take 12 ms."""
+    return re.compile(_in_full(pattern))
+
+
+def _in_full(pattern: str) -> str:
+    return pattern.replace("{dev}", ADDRESS)
 
 
 @cache
@@ -144,19 +143,19 @@ def in_words(line: str) -> tuple[KernelFault, re.Match[str]] | None:
     patterns = _patterns()
     for order in _index().possible(line):
         row, pattern = patterns[order]
-        if (found := pattern.search(line)) is not None:
+        if (found := compiled(pattern).search(line)) is not None:
             return row, found
     return None
 
 
 @cache
-def _patterns() -> list[tuple[KernelFault, re.Pattern[str]]]:
-    return [(row, one) for row in faults(KernelSource.LINE).values() for one in row.patterns]
+def _patterns() -> list[tuple[KernelFault, str]]:
+    return [(row, one) for row in faults(KernelSource.LINE).values() for one in row.any]
 
 
 @cache
 def _index() -> PatternIndex:
-    return PatternIndex(pattern.pattern for _, pattern in _patterns())
+    return PatternIndex(_in_full(pattern) for _, pattern in _patterns())
 
 
 @cache

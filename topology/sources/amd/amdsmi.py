@@ -18,12 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...model.part import Raw
+from ...model.part import PartialNode, Raw
 from ...model.source import Source
 from ..files.library_rounds import Rounds
 from .handles import AmdsmiDevice, AmdsmiDevices
 from .library import AmdsmiLibrary, open_library
-from .parse_machine import parse
 
 _SYSTEM = ("amdsmi_get_lib_version", "amdsmi_get_rocm_version")
 _FIRST = (
@@ -126,6 +125,13 @@ def _pairs(library: AmdsmiLibrary, device: AmdsmiDevice, devices: list[AmdsmiDev
         for peer in devices
         if peer is not device
     ]
+
+
+def parse(raw: Raw) -> PartialNode:
+    """Turn an answer into a part, by what a node without AMD's GPUs has no use for."""
+    from .parse_machine import parse as understand
+
+    return understand(raw)
 
 
 SOURCE = Source(

@@ -14,11 +14,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ...model.part import Raw
+from ...model.part import PartialNode, Raw
 from ...model.source import Source
 from .handles import AmdsmiDevice, AmdsmiDevices
 from .library import AmdsmiLibrary, open_library, refused
-from .parse_readings import parse
 from .words import ECC_BLOCKS, RESIDENCIES, XGMI_COUNTERS
 
 _METRICS = "amdsmi_get_gpu_metrics_info"
@@ -117,6 +116,13 @@ def _ecc(library: AmdsmiLibrary, device: AmdsmiDevice) -> dict[str, Raw]:
     return {
         block: library.ask(name, device.handle, f"AmdSmiGpuBlock.{block}") for block in ECC_BLOCKS
     }
+
+
+def parse(raw: Raw) -> PartialNode:
+    """Turn an answer into a part, by what a node without AMD's GPUs has no use for."""
+    from .parse_readings import parse as understand
+
+    return understand(raw)
 
 
 SOURCE = Source(

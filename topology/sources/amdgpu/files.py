@@ -13,6 +13,8 @@ from ..files.tree import Tree, answers, joined
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 DEVICES = "sys/bus/pci/devices"
+ORIGIN = "amdgpu"
+"""Who says it."""
 DRIVER = "sys/bus/pci/drivers/amdgpu"
 CARDS = "sys/class/drm"
 VENDOR = "0x1002"

@@ -7,10 +7,9 @@ from ...model.readings import GpuProcess, GpuReading, GpuUse
 from ..files.answers import absent_text, part, under, whole
 from ..files.fields import Fields, by, file_count, made
 from ..pci.devices import SPEED
+from .files import ORIGIN
 from .settings import DeviceAnswers, watts
 
-ORIGIN = "amdgpu"
-OTHER_PIDS = "the process numbers that KFD gives are not of this container"
 PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...model.part import Raw
+from ...model.part import PartialNode, Raw
 from ...model.source import Source
 from ..amdgpu import files as amdgpu
-from ..amdgpu.parse_readings import OTHER_PIDS, parse
 from ..files.tree import Tree, answers, live_tree
 from . import files as kfd
-from . import nodes as kfd_nodes
 
+OTHER_PIDS = "the process numbers that KFD gives are not of this container"
 FULL_READS = 20
 LOOK_AGAIN_SECONDS = 10.0
 LIMIT_PROCESSES = 4096
@@ -56,7 +55,11 @@ def read(tree: Tree) -> Raw:
 def _ids(tree: Tree) -> dict[int, str]:
     """KFD's numbers of GPUs -> their PCI addresses."""
     place = kfd.root(tree)
-    raw = {} if place is None else kfd.read_identities(tree, place)
+    if place is None:
+        return {}
+    from . import nodes as kfd_nodes
+
+    raw = kfd.read_identities(tree, place)
     return {node.gpu_id: node.address for node in kfd_nodes.nodes({"nodes": raw}) if node.gpu_id}
 
 
@@ -81,6 +84,15 @@ def _processes(tree: Tree, ids: dict[int, str]) -> Raw:
 
 def _reader() -> Callable[[], Raw]:
     return AmdgpuReadingsReader(live_tree())
+
+
+def parse(raw: Raw) -> PartialNode:
+    """Turn an answer into a part, by what a node without AMD's GPUs has no use for."""
+    if isinstance(raw, dict) and raw.get("devices") == {}:
+        return PartialNode(origin=amdgpu.ORIGIN)
+    from ..amdgpu.parse_readings import parse as understand
+
+    return understand(raw)
 
 
 SOURCE = Source(

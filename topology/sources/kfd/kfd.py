@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...model.part import Raw
+from ...model.part import PartialNode, Raw
 from ...model.source import Source, SourceAbsent
 from ..amdgpu import files as amdgpu
 from ..files.answers import LEFT_OUT, left_out
 from ..files.tree import Tree, live_tree
 from . import files as kfd
-from .gpus import parse
 
 FULL_READS = 6
 """Links and devices are read again after so many reads, or when KFD's generation changes."""
@@ -71,6 +70,13 @@ def read(tree: Tree) -> Raw:
 
 def _reader() -> Callable[[], Raw]:
     return KfdReader(live_tree())
+
+
+def parse(raw: Raw) -> PartialNode:
+    """Turn an answer into a part, by what a node without AMD's GPUs has no use for."""
+    from .gpus import parse as understand
+
+    return understand(raw)
 
 
 SOURCE = Source(

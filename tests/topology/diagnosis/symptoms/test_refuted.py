@@ -13,7 +13,7 @@ from gputop.topology.hardware.faults.catalogue import KernelFault, fault_of
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.severity import BROKEN, NOTICE
-from gputop.topology.sources.linux.kernel_log import read_lines
+from gputop.topology.sources.linux.kernel_lines import read_lines
 
 
 def _found(text: str) -> dict[str, Finding]:

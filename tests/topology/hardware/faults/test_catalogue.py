@@ -10,6 +10,7 @@ import pytest
 from gputop.topology.hardware.faults.catalogue import (
     ADDRESS,
     KernelFault,
+    compiled,
     fault_of,
     faults,
     fixes,
@@ -22,7 +23,7 @@ from gputop.topology.hardware.faults.catalogue import (
 )
 from gputop.topology.model.kernel_event import KernelEvent, KernelSource
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
-from gputop.topology.sources.linux.kernel_log import CAME_BACK, read_lines, said_in
+from gputop.topology.sources.linux.kernel_lines import CAME_BACK, read_lines, said_in
 from tests.tables import hold
 
 GPU = "NVRM: Xid (PCI:0000:9b:00)"
@@ -231,7 +232,7 @@ def test_a_line_is_read_as_if_every_pattern_was_tried() -> None:
     table = faults(KernelSource.LINE).values()
 
     def read(line: str) -> None:
-        tried = ((row, one.search(line)) for row in table for one in row.patterns)
+        tried = ((row, compiled(one).search(line)) for row in table for one in row.any)
         first = next(((row, found) for row, found in tried if found is not None), None)
         said = in_words(line)
         assert (first is None) == (said is None), line

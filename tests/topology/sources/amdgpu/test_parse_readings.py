@@ -8,7 +8,6 @@ from hypothesis import given
 
 from gputop.measuring.busy import judge
 from gputop.topology.model.readings import GpuReading
-from gputop.topology.sources.amdgpu.parse_readings import OTHER_PIDS
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import amdgpu_readings
 from tests.support import kfd_trees
@@ -82,7 +81,7 @@ def test_numbers_of_another_pid_namespace_name_nobody(tmp_path: Path) -> None:
     tree = machine(tmp_path, used=str(TOTAL // 2))
     process(tree, 990_001, {1002: 5_000_000_000}, here=False)
     first, _ = readings(tmp_path)
-    assert (first.processes, first.why("processes")) == (None, OTHER_PIDS)
+    assert (first.processes, first.why("processes")) == (None, amdgpu_readings.OTHER_PIDS)
     (busy,) = judge([(first,)], [ONE]).busy
     assert "50 % of its memory is held by a process that the driver does not list" in busy
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gputop.topology.hardware.faults.catalogue import KernelFault, faults
+from gputop.topology.hardware.faults.catalogue import KernelFault, compiled, faults
 from gputop.topology.model.kernel_event import KernelEvent, KernelSource
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.recorded.pasted import read_pasted
-from gputop.topology.sources.linux.kernel_log import (
+from gputop.topology.sources.linux.kernel_lines import (
     ASKS_NOTHING,
     CAME_BACK,
     KERNELS,
@@ -20,10 +20,10 @@ from gputop.topology.sources.linux.kernel_log import (
     LONGEST_LINE,
     MOST_EVENTS,
     RESTARTED,
-    SOURCE,
     read_lines,
     said_in,
 )
+from gputop.topology.sources.linux.kernel_log import SOURCE
 from tests.support.cpu import within
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -263,12 +263,12 @@ _LITERAL = re.compile(r"[A-Za-z_\[][A-Za-z_:()\[\] ]{3,}")
 
 @pytest.mark.parametrize("row", list(faults(KernelSource.LINE).values()), ids=lambda row: row.id)
 def test_pieces_of_a_fault_without_its_end_are_read_at_once(row: KernelFault) -> None:
-    patterns = [pattern.pattern for pattern in row.patterns]
-    pieces = {piece for pattern in patterns for piece in _LITERAL.findall(pattern)}
+    patterns = [compiled(pattern) for pattern in row.any]
+    pieces = {piece for pattern in patterns for piece in _LITERAL.findall(pattern.pattern)}
     whole = " ".join(pieces)
     with within(0.3):  # where two parts of a pattern may lie anywhere, one line takes seconds
         for piece in (*pieces, whole, "NVRM: ", "NVRM: loading NVIDIA UNIX ", "NVRM: GPU 0000: "):
-            for pattern in row.patterns:
+            for pattern in patterns:
                 pattern.search(f"{piece} " * 4096, 0, LONGEST_LINE)
 
 

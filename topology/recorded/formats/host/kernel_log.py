@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....hardware.faults.catalogue import signs
 from ....model.format import text_format
-from ....sources.linux.kernel_log import KERNELS, read_lines, said_in
+from ....sources.linux.kernel_lines import KERNELS, read_lines, said_in
 
 
 def _finds(text: str) -> Iterator[int]:

@@ -25,7 +25,7 @@ from gputop.topology.model.snapshot import NodeSnapshot, SourceState
 from gputop.topology.model.surroundings import Software
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.sources.linux.kernel_log import read_lines
+from gputop.topology.sources.linux.kernel_lines import read_lines
 from gputop.topology.toml import tomllib
 from tests.support.snapshots import demo_node
 
