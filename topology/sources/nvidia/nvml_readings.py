@@ -15,7 +15,7 @@ NVLink counter takes about 0.8 ms and a PCIe byte counter 0.2 ms, all of it time
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ...model.part import Raw
@@ -75,22 +75,38 @@ class NvmlReadingsReader:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
         library, devices = self._devices.current()
         self._moving = {device: self._moving.get(device) or NvmlLastReading() for device in devices}
+        steps, links = self._states(library, devices), self._links(library, devices)
+        if self.thorough:
+            self._traffic.read_twice(library, self._moving, steps, links)
+        else:
+            for _ in (*steps, *links):
+                pass
+            working = [device for device in devices if _works(device)]
+            self._traffic.bring_up_to_date(library, self._moving, working)
+        self._reads += 1
+        if self.thorough:
+            devices = self._devices.confirmed()
+        return {"devices": [self._raw(device) for device in devices]}
+
+    def _states(self, library: NvmlLibrary, devices: Sequence[NvmlDevice]) -> Iterator[None]:
+        """Ask GPU after GPU, in steps of some milliseconds."""
         for place, device in enumerate(devices):
             moving = self._moving[device]
             if device.lasting is None or (self._reads + place) % _SLOW_EVERY == 0:
                 slow = device.guarded(partial(_slow, library, device, moving))
                 device.lasting = slow or device.lasting
+                yield
             fast = device.guarded(partial(_fast, library, device, moving))
             device.answers = fast or device.answers
-            # The first picture does not wait for the links.
+            yield
+
+    def _links(self, library: NvmlLibrary, devices: Sequence[NvmlDevice]) -> Iterator[None]:
+        """Ask for the links of the GPUs whose turn it is; the first picture waits for none."""
+        for place, device in enumerate(devices):
             if self.thorough or (self._reads % LINKS_EVERY) == place + 1:
+                moving = self._moving[device]
                 moving.links = device.guarded(partial(_links, library, device, moving)) or []
-        working = [device for device in devices if _works(device)]
-        self._traffic.bring_up_to_date(library, self._moving, working, thorough=self.thorough)
-        self._reads += 1
-        if self.thorough:
-            devices = self._devices.confirmed()
-        return {"devices": [self._raw(device) for device in devices]}
+                yield
 
     def _raw(self, device: NvmlDevice) -> dict[str, Raw]:
         moving = self._moving.get(device) or NvmlLastReading()

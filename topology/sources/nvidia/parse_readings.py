@@ -100,7 +100,7 @@ PCIE_WINDOW_SECONDS = 0.025
 """How long the PCIe byte counters are watched. They are 32 bits wide: at 63 GB/s (generation 5, 16
 lanes) they wrap after 68 ms, so two readings a second apart would not give the rate."""
 _PCIE_SHORTEST_SECONDS = 0.005
-_PCIE_LONGEST_SECONDS = 0.034
+PCIE_LONGEST_SECONDS = 0.034
 """Within this time a counter wraps at most once, even at 126 GB/s (generation 6, 16 lanes)."""
 _MAX_PROCESSES = 4096
 _PSTATE_UNKNOWN = 32
@@ -219,7 +219,7 @@ def _pcie_rate(answers: Answers, field: str, key: str) -> float | None:
     if change is None:
         return None
     seconds, before, now = change
-    if not _PCIE_SHORTEST_SECONDS <= seconds <= _PCIE_LONGEST_SECONDS:
+    if not _PCIE_SHORTEST_SECONDS <= seconds <= PCIE_LONGEST_SECONDS:
         why = f"the counters were read {seconds * 1000:.0f} ms apart, which is no measure"
         answers.gap(field, why)
         return None

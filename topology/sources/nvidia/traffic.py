@@ -7,13 +7,13 @@ is the mean over some seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ...model.part import Raw
 from .devices import NvmlDevice
 from .library import ALL_LINKS, NvmlLibrary
-from .parse_readings import PCIE_WINDOW_SECONDS
+from .parse_readings import PCIE_LONGEST_SECONDS, PCIE_WINDOW_SECONDS
 
 NVLINK_TX_RX = (
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
@@ -27,6 +27,10 @@ _QUIET_EVERY = 5
 _EVERY_GPU_READS = (1, 3)
 """Reads that start the rates of all GPUs; the first picture does not wait for them."""
 _SHARE = 8
+_STEPS_SECONDS = 0.015
+"""So long other questions begin within a window: one takes up to 18 ms, and must end within it."""
+_MARGIN_SECONDS = 0.004
+"""What reading the counters of some GPUs takes at the end of a window."""
 
 Counters = tuple[float, list[int]]
 """The time (monotonic seconds), and the values."""
@@ -57,18 +61,39 @@ class Traffic:
         library: NvmlLibrary,
         gpus: Mapping[NvmlDevice, NvmlLastReading],
         working: Sequence[NvmlDevice],
-        *,
-        thorough: bool = False,
     ) -> None:
-        """Read the counters of the GPUs whose turn it is; `thorough`: of all GPUs, twice."""
-        due = list(gpus) if thorough else self._due(gpus, working)
+        """Read the counters of the GPUs whose turn it is."""
+        due = self._due(gpus, working)
         self._reads += 1
         for device in due:
             self._nvlink(library, device, gpus[device])
-        self._pcie(library, {device: gpus[device] for device in due})
-        if thorough:
-            for device in due:
-                self._nvlink(library, device, gpus[device])
+        self._pcie(library, {device: gpus[device] for device in due}, iter(()))
+
+    def read_twice(
+        self,
+        library: NvmlLibrary,
+        gpus: Mapping[NvmlDevice, NvmlLastReading],
+        steps: Iterator[None],
+        links: Iterator[None],
+    ) -> None:
+        """Read the counters of all GPUs twice, as a single reading needs it.
+
+        Meanwhile the rest is asked: the steps of `steps`, after which it is known which GPUs have
+        NVLinks, and then those of `links`.
+        """
+        self._reads += 1
+        self._pcie(library, gpus, steps)
+        for _ in steps:
+            pass
+        begun = self._clock()
+        for device, moving in gpus.items():
+            self._nvlink(library, device, moving)
+        for _ in links:
+            pass
+        if any(moving.nvlink is not None for moving in gpus.values()):
+            self._sleep(max(0.0, begun + PCIE_WINDOW_SECONDS - self._clock()))
+            for device, moving in gpus.items():
+                self._nvlink(library, device, moving)
 
     def _due(
         self, gpus: Mapping[NvmlDevice, NvmlLastReading], working: Sequence[NvmlDevice]
@@ -89,18 +114,25 @@ class Traffic:
             due.append(quiet[self._reads // _QUIET_EVERY % len(quiet)])
         return due
 
-    def _pcie(self, library: NvmlLibrary, gpus: Mapping[NvmlDevice, NvmlLastReading]) -> None:
+    def _pcie(
+        self,
+        library: NvmlLibrary,
+        gpus: Mapping[NvmlDevice, NvmlLastReading],
+        steps: Iterator[None],
+    ) -> None:
         """Watch the byte counters for a moment: long enough to mean something, too short to
-        wrap twice.
+        wrap twice. Meanwhile some steps are taken; where one lasts too long it watches again.
         """  # noqa: D205
-        before = {
-            device: counters
-            for device, moving in gpus.items()
-            if (counters := self._counters(library, device, moving, "pcie", PCIE_TX_RX, 0))
-        }
+        before = self._all_pcie(library, gpus)
         if not before:
             return
-        left = PCIE_WINDOW_SECONDS - (self._clock() - min(when for when, _ in before.values()))
+        begun = min(when for when, _ in before.values())
+        while self._clock() - begun < _STEPS_SECONDS and next(steps, "none") is None:
+            pass
+        if self._clock() - begun > PCIE_LONGEST_SECONDS - _MARGIN_SECONDS:
+            before = self._all_pcie(library, gpus)
+            begun = self._clock()
+        left = PCIE_WINDOW_SECONDS - (self._clock() - begun)
         if left > 0:
             self._sleep(left)
         for device, counters in before.items():
@@ -108,6 +140,15 @@ class Traffic:
             if later is not None:
                 change = _change(counters, later, ("tx_bytes", "rx_bytes"))
                 gpus[device].pcie_change = change
+
+    def _all_pcie(
+        self, library: NvmlLibrary, gpus: Mapping[NvmlDevice, NvmlLastReading]
+    ) -> dict[NvmlDevice, Counters]:
+        return {
+            device: counters
+            for device, moving in gpus.items()
+            if (counters := self._counters(library, device, moving, "pcie", PCIE_TX_RX, 0))
+        }
 
     def _nvlink(self, library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> None:
         if not moving.link_count:

@@ -227,3 +227,48 @@ def test_one_call_asks_for_the_fields_of_all_links_of_a_gpu() -> None:
         assert len(parse(asking(binding)()).gpus[0].nvlinks) == links
         counts.append(binding.calls.count("nvmlDeviceGetFieldValues"))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "call_seconds", "most_slept"),
+    [
+        (1, 0.001, 0.026),  # some milliseconds for a GPU's state and as many for its links
+        (2, 0.001, 0.012),
+        (8, 0.001, 0.012),
+        (2, 0.0001, 0.045),  # a driver that answers at once: most is waiting, as it must be
+        (2, 0.004, 0.025),  # a slow one: the first window is lost, and the counters watched anew
+    ],
+)
+def test_a_single_reading_asks_while_it_watches_its_counters(
+    gpus: int, call_seconds: float, most_slept: float
+) -> None:
+    binding, clock = with_links(gpus, utilization=0), Clock()
+    slept: list[float] = []
+
+    def state(handle: int, link: int) -> int:
+        clock.seconds += call_seconds
+        return _two_links(handle, link)
+
+    def use(handle: int) -> dict[str, int]:
+        clock.seconds += 10 * call_seconds
+        return {"gpu": 0}
+
+    def counter(handle: int, number: int, scope: int) -> int:
+        clock.seconds += 0.0002 if number in (197, 198) else 2.5 * call_seconds
+        rates = {138: 1e6, 139: 1e6, 197: 3e9, 198: 3e9}  # KiB/s and bytes/s
+        return int(rates.get(number, 0) * clock.seconds) % (2**32 if number > 190 else 2**64)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.sleep(seconds)
+
+    binding.answers["nvmlDeviceGetNvLinkState"] = state
+    binding.answers["nvmlDeviceGetUtilizationRates"] = use
+    binding.fields = counter
+    reader = nvml_readings.NvmlReadingsReader(start(binding), clock, sleep)
+    reader.thorough = True
+    for reading in parse_moving(reader()).gpu_readings:
+        assert reading.pcie_tx_bytes_per_second == pytest.approx(3e9, rel=0.05)
+        assert reading.nvlink_tx_bytes_per_second == pytest.approx(1e6 * 1024, rel=0.05)
+        assert [link.link for link in reading.nvlinks] == [0, 1]
+    assert sum(slept) <= most_slept
