@@ -71,8 +71,7 @@ SAYS_CODE = (
 Titled = Callable[[LogReport], str]
 TITLES: dict[str, Titled] = {}
 """The functions that word a title, by the names that rows of table.toml give."""
-MOST_NAMED = 3
-MOST_RANKS = 8
+MOST_NAMED, MOST_RANKS = 3, 8
 _HEAD = re.compile(r"Not all ranks joining collective(?:[,:]? sequence number:)? (\d{1,12})?")
 _MISSING = re.compile(r"[Mm]issing ranks(?: are|:) \{([\d, ]{1,2000})\}")
 _GROUP = re.compile(r"group info: (?:[^:\s]{1,80}:)?(\S{1,80})")
@@ -109,6 +108,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     levels: tuple[NoteLevel, ...] = tuple(NoteLevel)
     general: bool = False
     """Other programs say the same: without the library's head a line must name the library."""
+    plain: bool = False
+    """Its words are enough: a line has to name neither a library nor a GPU."""
     check: str | None = None
     """Name of the check that gives the proof."""
     titled: str | None = None
@@ -153,6 +154,7 @@ def known_signs() -> Signs:
     return Signs(
         (*(pattern for row in rows if not row.general for pattern in row.any), *defects),
         (pattern for row in rows if row.general for pattern in row.any),
+        (pattern for row in rows if row.plain for pattern in row.any),
     )
 
 

@@ -52,7 +52,7 @@ SHOWN: dict[Milestone, tuple[tuple[bytes, ...], re.Pattern[bytes]]] = {
             b"exit code 0", b"exited with code 0", b"exitcode 0", b" passed in ", b"successfully",
         ),
         re.compile(
-            rb"# Avg bus bandwidth|\b[Tt]raining (?:completed?|finished)\b|'train_runtime'"
+            rb"# Avg bus bandwidth *:|\b[Tt]raining (?:completed?|finished)\b|'train_runtime'"
             rb"|\bexit(?:ed with)? ?code:? 0\b|=+ \d+ passed in |\b[Jj]ob (?:\S+ )?(?:completed|"
             rb"finished|succeeded|ended) successfully"
         ),

@@ -59,16 +59,7 @@ ABOUT = (
     b"kernel headers", b"License Status", b"nlicensed", b"IFNAME",
     b"memlock", b"sys files", b"simpleP2P", b"CORRECTABLE", b"Temperature (S",
     b"Verification error", b"oom_", b"gres",
-    b"pyxis", b"enroot", b"unge", b"sshd", b"PRIVATE KEY", b"/.ssh", b"id_rsa", b"Topology",
-    b"psec", b"Component: ", b"requested component", b"first component", b"MPIR_", b"HYD",
-    b"mpiexec", b"[proxy:", b"Reason=", b"Low RealMemory", b"Low CPUs", b"Kill task",
-    b"Not responding", b"rolog error", b"pilog error", b"linux-headers", b"linux-modules",
-    b"linux-objects", b"kernel-devel", b"kernel-headers", b"ernel headers", b"host not found",
-    b"gaierror", b"Could not resolve", b"no such host", b"shared mount", b"cgroup", b"dbus",
-    b"redential", b"chroot [/host", b"untime", b"anifest", b"pull image", b"runc", b"crun",
-    b"ld.so.cache", b"ostengine", b"ost engine", b"rofiling", b"STEPD", b"not ending", b"execve",
-    b"ontroller", b"that lib wasn", b"direct launched", b"slave mount", b"device discovery",
-    b"ncompatible", b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
+    b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(
@@ -85,12 +76,19 @@ Present = dict[bytes, list[re.Pattern[str]]]
 class Signs:
     """Patterns for lines that the library did not mark as its own."""
 
-    def __init__(self, patterns: Iterable[str] = (), general: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        patterns: Iterable[str] = (),
+        general: Iterable[str] = (),
+        plain: Iterable[str] = (),
+    ) -> None:
         """`general` patterns count only in lines that name the library or its network.
+
+        `plain`: those of the patterns whose words are enough, whatever else a line names.
 
         Raises ValueError for a pattern that says nothing certain of what it matches.
         """
-        self._general = frozenset(general)
+        self._general, self._plain = frozenset(general), frozenset(plain)
         self._needs: list[tuple[re.Pattern[str], list[frozenset[bytes]]]] = []
         self._first: dict[bytes, list[int]] = {}
         """Which of them need a text first."""
@@ -107,6 +105,20 @@ class Signs:
             if not alternatives:
                 raise ValueError(f"any line may match {pattern!r}: it has no text of its own")
         self._texts = Sought(text for _, sets in self._needs for texts in sets for text in texts)
+        enough = (sets[0] for one, sets in self._needs if one.pattern in self._plain)
+        self._enough = Sought(text for texts in enough for text in texts)
+
+    def may_be_plain(self, words: Vocabulary) -> bool:
+        """Whether a line of a text may match a pattern whose words are enough."""
+        return self._enough.any(words)
+
+    def plain(self, present: Present) -> set[bytes]:
+        """Of what lines hold that may match, what the words of plain patterns are."""
+        return {
+            text
+            for text, found in present.items()
+            if any(one.pattern in self._plain for one in found)
+        }
 
     def present(self, words: Vocabulary) -> Present:
         """The patterns that lines of a text may match, by what few of its lines hold."""

@@ -202,8 +202,10 @@ class Unmarked:
         about = [*_ABOUT.found(words), *coded]
         told: dict[bytes, None] = {}
         present: Present = {}
-        if about:
+        plain: set[bytes] = set()
+        if about or self._signs.may_be_plain(words):
             present = self._signs.present(words)
+            plain = self._signs.plain(present)
             told.update(dict.fromkeys((*present, *_OWN.present(words))))
             if len(self._log.suspects) < MOST_SUSPECTS:
                 told.update(dict.fromkeys((*_SUSPECTS.found(words), *coded)))
@@ -212,7 +214,7 @@ class Unmarked:
             known = self._present.setdefault(one, [])
             known += [pattern for pattern in patterns if pattern not in known]
         for line, marks in lines_with(told, words.text).items():
-            if _holds(line, about):
+            if _holds(line, about) or not plain.isdisjoint(marks):
                 self.telling[line] = [sign for one in marks for sign in present.get(one, ())]
                 if not _VERSION_MARKS.isdisjoint(marks):
                     self._versioned.add(line)

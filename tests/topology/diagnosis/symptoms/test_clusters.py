@@ -179,6 +179,84 @@ FORMS = {
         'Warning  Failed  kubelet  Failed to pull image "nvcr.io/nvidia/driver:570-sles15": '
         "not found",
     ),
+    "slurm-step-cpus": (
+        "srun: error: Unable to create step for job 3: Task count specification invalid",
+    ),
+    "slurm-step-memory": ("srun: error: Memory required by task is not available",),
+    "slurm-step-waits": (
+        "srun: Job 3 step creation still disabled, retrying (Requested nodes are busy)",
+    ),
+    "slurm-bind": (
+        "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x3.",
+    ),
+    "slurm-request": (
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+        "   12   gpu  train  u  PD  0:00  4 (ReqNodeNotAvail, UnavailableNodes:b[1-4])",
+    ),
+    "slurm-not-allowed": (
+        "sbatch: error: Batch job submission failed: Invalid qos specification",
+        "   12   gpu  train  u  PD  0:00  4 (QOSMaxGRESPerUser)",
+    ),
+    "slurm-options-clash": (
+        "salloc: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
+    ),
+    "slurm-hardware": ("slurmd: error: Node configuration differs from hardware: CPUs=8:16(hw)",),
+    "slurm-conf-missing": (
+        "sinfo: error: s_p_parse_file: unable to status file /opt/slurm.conf: x",
+    ),
+    "slurm-conf-wrong": (
+        "slurmctld: error: Parsing error at unrecognized key: GresTypo",
+        "slurmd: fatal: Unable to determine this slurmd's NodeName",
+    ),
+    "slurm-files": ("slurmctld: fatal: CLUSTER NAME MISMATCH.",),
+    "slurm-database": ("slurmdbd: error: mysql_real_connect failed: 2002 Can't connect",),
+    "container-brings-driver": (
+        "nvidia-container-cli: mount error: file creation failed: /m/usr/lib/libnvidia-ml.so.1: "
+        "file exists",
+    ),
+    "container-wsl": (
+        "nvidia-container-cli: mount error: stat failed: /usr/lib/wsl/lib/libcuda.so.1",
+    ),
+    "container-requirement": (
+        "nvidia-container-cli: requirement error: unsatisfied condition: brand=tesla",
+    ),
+    "container-ldcache": (
+        "nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal: 9",
+    ),
+    "container-mount-failed": (
+        "nvidia-container-cli: mount error: stat failed: /dev/nvidia-modeset: no such file",
+    ),
+    "docker-daemon": ("Cannot connect to the Docker daemon at unix:///x.sock. Is it running?",),
+    "docker-no-gpus-flag": ("unrecognized option '--gpus'",),
+    "apptainer-no-files": ("INFO:    Could not find any rocm files on this host!",),
+    "apptainer-glibc": (
+        "tool: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by "
+        "/.singularity.d/libs/libEGL.so.1)",
+    ),
+    "driver-in-use": ("rmmod: ERROR: Module nvidia_uvm is in use",),
+    "mpi-orted-missing": ("bash: line 1: /opt/ompi/bin/orted: No such file or directory",),
+    "mpi-daemon-lost": ("ORTE has lost communication with a remote daemon.",),
+    "mpi-too-many": ("All nodes which are allocated for this job are already filled.",),
+    "mpi-no-program": (
+        "mpirun was unable to launch the specified application as it could not access",
+    ),
+    "mpi-as-root": ("prterun has detected an attempt to run as root.",),
+    "mpi-bind-failed": ("WARNING: a request was made to bind a process. While the system",),
+    "mpi-session-folder": ("UNIX socket path is too long: 118, max 107",),
+    "pmix-store": ("[b1:7] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 168",),
+    "pmix-mismatch": ("[b1:7] PMIX ERROR: UNREACHABLE in file ptl_tcp_component.c at line 1849",),
+    "enroot-missing": ("slurmstepd: error: pyxis: couldn't execute enroot command",),
+    "k8s-unschedulable": (
+        "0/9 nodes are available: 9 node(s) didn't match Pod's node affinity/selector.",
+    ),
+    "k8s-admission": ("Warning  UnexpectedAdmissionError  1s  kubelet  Allocate failed due to x",),
+    "k8s-plugin-register": (
+        "main.go:9] Could not register device plugin: context deadline exceeded",
+    ),
+    "k8s-pod-security": ('pods "x" is forbidden: violates PodSecurity "restricted:latest"',),
+    "k8s-no-kind": ('no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',),
+    "pod-ended": ("The node was low on resource: ephemeral-storage.",),
+    "cloud-capacity": ("Quota 'NVIDIA_H100_GPUS' exceeded.  Limit: 0.0 in region us-central1.",),
 }  # fmt: skip
 """Row -> lines in other forms than those that the table shows."""
 
