@@ -15,6 +15,7 @@ import msgspec
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
@@ -249,9 +250,7 @@ def _say_skipped(loaded: Recording) -> None:
 
     for name, why in loaded.remarks[:NAMED]:
         warn(f"{clean(name, 80)}: {clean(why, 300)}")
-    by_reason: dict[str, list[str]] = {}
-    for name, why in loaded.skipped:
-        by_reason.setdefault(why, []).append(clean(name, 80))
+    by_reason = gathered((why, clean(name, 80)) for name, why in loaded.skipped)
     for why, names in by_reason.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         warn(f"passed over, {clean(why, 300)}: {', '.join(names[:NAMED])}{more}", 4000)

@@ -16,6 +16,7 @@ from gputop.terminal.nearest import did_you_mean
 from gputop.terminal.size import text_width
 from gputop.topology.hardware.specs import PublishedFigure
 from gputop.topology.hardware.statements import ENOUGH
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.page import Block, Bullets, Column, Heading, Page, Table
 
 WIDEST = 120
@@ -129,9 +130,7 @@ def _figures(figures: Iterable[PublishedFigure]) -> Table:
         Column("quantity"), Column("measured", right=True), Column("of peak", right=True),
         Column("kind"), Column("source, note"),
     )  # fmt: skip
-    of_quantity: dict[str, list[PublishedFigure]] = {}
-    for one in figures:
-        of_quantity.setdefault(one.quantity, []).append(one)
+    of_quantity = gathered_by(figures, lambda one: one.quantity)
     rows = (_figure(one) for several in of_quantity.values() for one in several)
     return Table(heads, tuple(rows))
 

@@ -14,6 +14,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.logs.comparing.agreement import LogTopic
 from gputop.topology.model import units
 from gputop.topology.model.english import plural
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.severity import FigureVerdict
 from gputop.topology.model.snapshot import Measurement
@@ -109,11 +110,11 @@ Low = list[tuple[Measurement, "Judgement"]]
 
 def low_lines(known: Expectations, names: Names) -> Iterator[str]:
     """One sentence for each kind of low or too high figures, the poorest kind first."""
-    groups: dict[tuple[str, str, str], Low] = {}
-    for figure, judgement in known.pairs():
-        if judgement is not None and judgement.verdict in (FigureVerdict.LOW, FigureVerdict.HIGH):
-            kind = (judgement.verdict, figure.quantity, figure.variant or "")
-            groups.setdefault(kind, []).append((figure, judgement))
+    groups = gathered(
+        ((judgement.verdict, figure.quantity, figure.variant or ""), (figure, judgement))
+        for figure, judgement in known.pairs()
+        if judgement is not None and judgement.verdict in (FigureVerdict.LOW, FigureVerdict.HIGH)
+    )
     ordered = sorted(groups.values(), key=lambda group: min(_share(each) for _, each in group))
     for group in ordered[:MOST_LOW]:
         yield _low(group, names)

@@ -25,6 +25,7 @@ from gputop.measuring.runs import with_names
 from gputop.probes.protocol.quantity import DEVICE, PAIR, RANKS, Quantity
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.page import SIMULATED, Blank, Block, Column, Table, Text
 from gputop.topology.model.snapshot import Measurement
 
@@ -82,10 +83,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], corner: str = "")
 
 
 def _grouped(pairs: Pairs, kind: Callable[[Pair], Kind]) -> dict[Kind, list[Pair]]:
-    found: dict[Kind, list[Pair]] = {}
-    for pair in pairs:
-        found.setdefault(kind(pair), []).append(pair)
-    return found
+    return gathered_by(pairs, kind)
 
 
 def _quantity(pair: Pair) -> Quantity:

@@ -35,6 +35,7 @@ from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.wording import NVLS_UNSURE
 from gputop.topology.flags.what_if.wording import sections as change_sections
 from gputop.topology.model.english import plural
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.page import Blank, Page, Role, Section, Text
 from gputop.topology.model.units import sentence
 from gputop.topology.model.versions import Library, numbers
@@ -274,10 +275,7 @@ def page(answer: FlagsAnswer) -> Page:
 
 
 def _catalogue(found: tuple[Flag, ...]) -> Iterator[Section]:
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for flag in found:
-        row = flag.name, for_library(flag, None).changes
-        groups.setdefault(flag.whose, []).append(row)
+    groups = gathered((flag.whose, (flag.name, for_library(flag, None).changes)) for flag in found)
     for group, rows in groups.items():
         yield Section(title=group, table=tuple(rows))
 

@@ -30,6 +30,7 @@ from gputop.topology.fleet.since import FleetChange, changed
 from gputop.topology.model import severity
 from gputop.topology.model.copied import REFUSED
 from gputop.topology.model.english import first, plural
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.page import Blank, Block, Commands, Indented, Page, Text
 from gputop.topology.model.severity import NOTICE, NodeState
 
@@ -294,9 +295,7 @@ def _finding(fleet: Fleet, item: FleetFinding) -> Iterator[Block]:
 
 def _by_cause(fleet: Fleet, findings: Sequence[FleetFinding]) -> Iterator[Block]:
     """What nodes say of themselves, then in one line what the comparison says of the same nodes."""
-    alike: dict[tuple[str, ...], list[FleetFinding]] = {}
-    for item in findings:
-        alike.setdefault(item.hosts, []).append(item)
+    alike = gathered_by(findings, lambda item: item.hosts)
     for hosts, items in alike.items():
         compared = [item for item in items if item.scope is COMPARED]
         joins = bool(hosts) and len(compared) > (len(compared) == len(items))

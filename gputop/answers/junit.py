@@ -18,6 +18,7 @@ from gputop.printing.render import texts
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 
 _SUITE = "gputop check"
@@ -33,12 +34,8 @@ def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
     """Build the document; `rules` name the test cases and say what unexamined ones lack."""
     known = {rule.id: rule for rule in rules}
     words = terms_of(answer.snapshot.machine.gpus)
-    loud: dict[str, list[Finding]] = {}
-    for finding in answer.findings:
-        loud.setdefault(finding.id, []).append(finding)
-    silent: dict[str, list[SilencedFinding]] = {}
-    for silenced in answer.silenced:
-        silent.setdefault(silenced.id, []).append(silenced)
+    loud = gathered_by(answer.findings, lambda finding: finding.id)
+    silent = gathered_by(answer.silenced, lambda silenced: silenced.id)
     unasked = answer.not_examined
     order = dict.fromkeys((*answer.examined, *unasked, *loud, *silent))
     suite = Xml.Element(

@@ -19,6 +19,7 @@ from gputop.topology.explain.best_group import GpuGroup, Ranking, best_groups
 from gputop.topology.explain.pair_summary import pair_summary
 from gputop.topology.explain.start_lines import start_lines
 from gputop.topology.model.english import listing, plural
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.page import Blank, Block, Bullets, Column, Commands, Page, Table, Text
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.record import by_address
@@ -355,9 +356,7 @@ def _left_out(node: Node, left: Mapping[str, str]) -> tuple[GpuLeftOut, ...]:
 
 def _together(left: Sequence[GpuLeftOut]) -> str:
     """GPUs by what they share: "GPU0-5 (python3 of alice)"."""
-    of: dict[str, list[str]] = {}
-    for one in left:
-        of.setdefault(one.by, []).append(one.name)
+    of = gathered((one.by, one.name) for one in left)
     return "; ".join(f"{ranged(names)} ({by})" for by, names in of.items())
 
 

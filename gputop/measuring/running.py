@@ -34,6 +34,7 @@ from gputop.probes.runner.interpreters import (
     own_interpreter,
 )
 from gputop.probes.runner.nccl_library import TORCH, NcclLibrary, library_for
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
@@ -445,9 +446,7 @@ def summary(steps: tuple[ProbeRun, ...], elapsed_seconds: float, *, simulated: b
     """Summarise a suite in one sentence."""
     if len(steps) == 1:
         return steps[0].text
-    by_state: dict[Status, list[str]] = {}
-    for step in steps:
-        by_state.setdefault(step.status, []).append(step.name)
+    by_state = gathered((step.status, step.name) for step in steps)
     finished = len(by_state.pop(Status.FINISHED, ()))
     # How long a simulation took says nothing of what a run would take.
     done = SIMULATED if simulated else f"finished in {elapsed_seconds:.0f} s"

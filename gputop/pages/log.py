@@ -12,6 +12,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.logs.comparing.agreement import LogTopic
 from gputop.topology.logs.report.communicator import STARTED
 from gputop.topology.model import units
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.page import (
     Block,
     Column,
@@ -153,9 +154,7 @@ def outputs(log: LogReport) -> Iterator[Text]:
     """The outputs of other tools that stand in the same text, and those that cannot be read."""
     if log.pasted is None:
         return
-    places: dict[str, list[str]] = {}
-    for section in log.pasted.sections:
-        places.setdefault(section.tool, []).append(section.where)
+    places = gathered((section.tool, section.where) for section in log.pasted.sections)
     named = []
     for tool, found in places.items():
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""

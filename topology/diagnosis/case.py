@@ -12,6 +12,7 @@ from ..hardware.terms import VendorTerms, terms_of
 from ..hardware.vendors import AMD
 from ..jobs.grouping import GpuUser, gpu_users
 from ..model import quantities
+from ..model.gathered import gathered_by
 from ..model.machine import Gpu, GpuPair, PciDevice, PciKind
 from ..model.readings import GpuReading, ProcessReading
 from ..model.record import NOT_ASKED, Record
@@ -309,10 +310,7 @@ class Case:
     @cached_property
     def pairs_from(self) -> Mapping[str, list[GpuPair]]:
         """What drivers say of pairs, by the address of the first GPU."""
-        found: dict[str, list[GpuPair]] = {}
-        for pair in self.machine.pairs:
-            found.setdefault(pair.src, []).append(pair)
-        return found
+        return gathered_by(self.machine.pairs, lambda pair: pair.src)
 
     @cached_property
     def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:

@@ -13,6 +13,7 @@ from ..model.english import first
 from ..model.machine import Machine, PciKind
 from ..model.page import SIMULATED
 from ..model.readings import GpuReading
+from ..model.record import by_address
 from ..model.severity import BROKEN, NOTICE, SLOW
 from ..model.units import figure as three
 from ..model.units import ranged, seconds
@@ -110,7 +111,7 @@ def _nic_changes(before: Machine, now: Machine) -> Iterator[NodeChange]:
 
 
 def _narrowed(before: Node, now: Node) -> Iterator[NodeChange]:
-    old = {one.address: one for one in before.machine.pci if one.kind in NARROWING}
+    old = by_address(one for one in before.machine.pci if one.kind in NARROWING)
     for device in now.machine.pci:
         known = old.get(device.address)
         if known is None or None in (known.link_width_now, device.link_width_now):

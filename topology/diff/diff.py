@@ -13,6 +13,7 @@ from ..fleet.fleet import family_of
 from ..fleet.section import CATEGORIES
 from ..model.english import first, listing, plural
 from ..model.finding import UNSEEN, Finding
+from ..model.gathered import gathered
 from ..model.severity import BY_DESIGN, Severity, Verdict
 from ..model.units import seconds
 from .decided import decision_changes, named_variables, uncompared_decisions, variable_changes
@@ -357,9 +358,7 @@ def _uncompared(before: DiffSide, now: DiffSide, relation: DiffRelation) -> Iter
         )
         what = ("what the library decides", "counters", "devices by their UUIDs")
         yield Uncompared(part="decisions", what=what, why=why)
-    missing: dict[str, list[str]] = {}
-    for name, side in unmeasured(before, now):
-        missing.setdefault(side.name, []).append(name)
+    missing = gathered((side.name, name) for name, side in unmeasured(before, now))
     for name, kinds in missing.items():
         yield Uncompared(part="figures", what=tuple(kinds), why=f"{name} has not measured it")
     if relation is DiffRelation.OTHER:

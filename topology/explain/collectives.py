@@ -8,6 +8,7 @@ from itertools import groupby
 from ..expectation.calls.kinds import CollectiveKind
 from ..expectation.calls.times import EAGER_US, CallTime, TimesOfCalls, at_sizes
 from ..model.english import plural
+from ..model.gathered import gathered
 from ..model.page import Block, Column, Table, Text
 from ..model.units import figure
 from ..nccl.wording import message_size
@@ -80,11 +81,9 @@ def _beside(rows: Sequence[CallTime]) -> str:
 
 def _sources(rows: Sequence[CallTime]) -> dict[str, list[str]]:
     """Where the times are from -> the collectives that are."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        if row.bytes == SHOWN[-1]:
-            found.setdefault(f"{row.basis}, {row.source}", []).append(row.collective)
-    return found
+    return gathered(
+        (f"{row.basis}, {row.source}", row.collective) for row in rows if row.bytes == SHOWN[-1]
+    )
 
 
 def _row(rows: Sequence[CallTime]) -> tuple[str, ...]:

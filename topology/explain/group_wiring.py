@@ -9,6 +9,7 @@ from math import comb, prod
 from typing import NamedTuple
 
 from ..expectation.links import host_link, link_of_pair
+from ..model.gathered import gathered
 from ..model.machine import Gpu, PciDevice, PciKind
 from ..node import Node
 from ..wiring.graph import gpu_numa
@@ -301,9 +302,7 @@ def _near_nics(node: Node) -> Mapping[str, tuple[str, ...]]:
     found = {}
     for row in rows:
         if row.kind is PciKind.GPU:
-            of: dict[str, list[str]] = {}
-            for at in nics:
-                of.setdefault(row.cells[at].code, []).append(node.devices.name(rows[at].address))
+            of = gathered((row.cells[at].code, node.devices.name(rows[at].address)) for at in nics)
             found[row.address] = next((tuple(of[code]) for code in NEAR_NIC if code in of), ())
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..model.english import first as cut
+from ..model.gathered import gathered_by
 from ..model.page import Section
 from ..nccl.decide.summary import (
     CAPITALS,
@@ -212,10 +213,7 @@ def _rings(found: MultiNode) -> Table:
 
 
 def _alike(ring: HostRing, hosts: int, each: int) -> Iterator[tuple[str, RingStop]]:
-    groups: dict[tuple[str, str], list[RingStop]] = {}
-    for stop in ring.stops:
-        key = end(stop.receives, each), end(stop.sends, each)
-        groups.setdefault(key, []).append(stop)
+    groups = gathered_by(ring.stops, lambda stop: (end(stop.receives, each), end(stop.sends, each)))
     for stops in groups.values():
         yield places_in_words([stop.node for stop in stops], len(ring.stops)), stops[0]
 

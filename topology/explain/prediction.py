@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..explain.nccl import fact_of
 from ..model.english import first, plural
+from ..model.gathered import gathered_by
 from ..model.page import Blank, Block, CellGrid, Facts, Text
 from ..model.snapshot import NodeSnapshot
 from ..model.surroundings import Software
@@ -19,7 +20,7 @@ from ..nccl.decide.summary import (
     library_name,
 )
 from ..nccl.followed import followed
-from ..nccl.prediction import DecisionStep, DomainView, NetDecision, PairDecision, Prediction
+from ..nccl.prediction import DecisionStep, DomainView, PairDecision, Prediction
 from ..nccl.versions import no_rules
 from ..nccl.wording import gbs
 from .nics import first_nic
@@ -192,9 +193,7 @@ def _matrix(prediction: Prediction, ranks: Sequence[int]) -> Block:
 
 
 def _nets(view: DomainView) -> Iterator[Block]:
-    by_rank: dict[int, list[NetDecision]] = {}
-    for net in view.nets:
-        by_rank.setdefault(net.rank, []).append(net)
+    by_rank = gathered_by(view.nets, lambda net: net.rank)
     for at, (rank, found) in enumerate(by_rank.items()):
         if at == MATRIX_RANKS:
             yield Text(f"... and {len(by_rank) - at} more ranks")

@@ -10,6 +10,7 @@ from ..expectation.cost.all_reduce import LARGE_BYTES
 from ..expectation.cost.costs import costs_of
 from ..expectation.modelled import modelled
 from ..flags.what_if.effects import choice_of
+from ..model.gathered import gathered
 from ..model.severity import Word
 from ..nccl.decide.summary import library_name
 from ..nccl.wording import gbs
@@ -116,10 +117,7 @@ def _orders(
     channels = range(1, graph.channels + 1)
     if algorithm is Laid.NVLS:
         return {tuple(sorted(nodes)): [*channels]} if channels else {}
-    found: dict[tuple[int, ...], list[int]] = {}
-    for number, order in enumerate(graph.orders, start=1):
-        found.setdefault(order, []).append(number)
-    return found
+    return gathered((order, number) for number, order in enumerate(graph.orders, start=1))
 
 
 def _with_ways(laid: RankOrder, node: Node) -> RankOrder:

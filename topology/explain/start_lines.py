@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..hardware.vendors import AMD
 from ..model.copied import copied
+from ..model.gathered import gathered
 from ..model.machine import Gpu
 from ..nccl.decide.left_out import unserved_gpus
 from ..nccl.order import hip_order
@@ -57,9 +58,7 @@ def _binding(node: Node, chosen: Sequence[Gpu]) -> tuple[list[str], list[str]]:
     host = node.machine.host
     if host is not None and len(host.numa) == 1:
         return [], ["the host has one NUMA node: nothing to bind"]
-    ranks: dict[int | None, list[int]] = {}
-    for rank, gpu in enumerate(chosen):
-        ranks.setdefault(gpu_numa(gpu), []).append(rank)
+    ranks = gathered((gpu_numa(gpu), rank) for rank, gpu in enumerate(chosen))
     lines, notes = [], []
     for number, several in ranks.items():
         if number is None:

@@ -14,6 +14,7 @@ from ..flags.what_if.changes import Changes, version_of, with_changes
 from ..flags.what_if.effects import MEDIUM, Comparison, described, time_of
 from ..flags.what_if.study import Study, versions_to_try
 from ..flags.what_if.wording import NO_DECISION, NOTHING, brief, p2p_pairs
+from ..model.gathered import gathered
 from ..model.page import Section
 from ..model.units import figure
 from ..nccl.decide.summary import duration, largest_choice
@@ -239,9 +240,7 @@ def transports(made: Prediction) -> tuple[str, ...]:
 def in_one_line(rows: tuple[ValueRow, ...]) -> str:
     """What the values do, those that do the same together; parts are joined by " · "."""
     first, *tried = rows
-    by: dict[str, list[str]] = {}
-    for row in tried:
-        by.setdefault(_in_few_words(first, row), []).append(row.value)
+    by = gathered((_in_few_words(first, row), row.value) for row in tried)
     if first.value == NOT_SET:
         said = [f"={' ='.join(values)}: {text}" for text, values in by.items() if text]
         return " · ".join(said) or "no value changes anything here"

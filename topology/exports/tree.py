@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.characters import printable
+from ..model.gathered import gathered_by
 from ..model.machine import Gpu
 from ..model.units import gbs, size
 from ..node import Node
@@ -94,9 +95,7 @@ def _branch(
     below = sorted((other for other in graph[vertex] if _hangs(graph, other, vertex)), key=_order)
     below = [other for other in below if other not in seen]
     seen.update(below)
-    groups: dict[str, list[str]] = {}
-    for other in below:
-        groups.setdefault(homes[other].id if other in homes else other, []).append(other)
+    groups = gathered_by(below, lambda other: homes[other].id if other in homes else other)
     inner = indent + ("   " if last else "│  ")
     for index, (name, members) in enumerate(groups.items()):
         end = index == len(groups) - 1

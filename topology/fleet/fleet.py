@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 
+from ..model.gathered import gathered
 from ..model.page import Fact, Fix
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, NodeState, Severity, Verdict
 from .finding import (
@@ -130,10 +131,7 @@ class Fleet:
     @cached_property
     def by_host(self) -> dict[str, tuple[FleetFinding, ...]]:
         """Host -> its findings, the most harmful first."""
-        found: dict[str, list[FleetFinding]] = {}
-        for item in self.findings:
-            for host in item.hosts:
-                found.setdefault(host, []).append(item)
+        found = gathered((host, item) for item in self.findings for host in item.hosts)
         return {host: tuple(items) for host, items in found.items()}
 
     @cached_property
@@ -263,10 +261,7 @@ def grouped(
     nodes: Mapping[str, NodeReport], key: Callable[[NodeReport], str]
 ) -> dict[str, list[str]]:
     """Hosts by something that they have in common."""
-    groups: dict[str, list[str]] = {}
-    for host, report in nodes.items():
-        groups.setdefault(key(report), []).append(host)
-    return groups
+    return gathered((key(report), host) for host, report in nodes.items())
 
 
 def family_of(product: str) -> str:

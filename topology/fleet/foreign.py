@@ -22,6 +22,7 @@ from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
 from ..model.finding import RAS_ANSWER, Finding
+from ..model.gathered import gathered_by
 from ..model.page import Fact, Fix
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Word
 from ..model.snapshot import Measurement
@@ -201,9 +202,7 @@ def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:
 
 def unusable_findings(unusable: Sequence[Unusable]) -> list[FleetFinding]:
     """Files that tell nothing, those of one kind together."""
-    kinds: dict[FileFault, list[Unusable]] = {}
-    for item in unusable:
-        kinds.setdefault(item.kind, []).append(item)
+    kinds = gathered_by(unusable, lambda item: item.kind)
     found = []
     for kind, items in kinds.items():
         harmless = kind in _HARMLESS

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..model.finding import JOB
+from ..model.gathered import gathered_by
 from ..model.severity import Severity
 from .facts import digest
 from .hosts import fold, in_order
@@ -34,9 +35,7 @@ class AlikeNodes(msgspec.Struct, frozen=True, kw_only=True):
 
 def groups(nodes: Mapping[str, NodeReport]) -> tuple[AlikeNodes, ...]:
     """The groups, the largest first."""
-    alike: dict[tuple[object, ...], list[NodeReport]] = {}
-    for report in nodes.values():
-        alike.setdefault((report.product, *map(id, report.facts)), []).append(report)
+    alike = gathered_by(nodes.values(), lambda report: (report.product, *map(id, report.facts)))
     made: list[AlikeNodes] = []
     seen: set[str] = set()
     for members in sorted(alike.values(), key=lambda members: (-len(members), members[0].host)):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from ..model.gathered import gathered_by
+
 LIMIT_HOSTS = 200_000
 """As many hosts as a list may name, repeats counted: twice the largest fleet that is judged."""
 _MOST_DIGITS = 18
@@ -49,9 +51,7 @@ def as_they_answer(asked: Iterable[str], there: Collection[str]) -> list[str]:
 
 def _alone(names: Iterable[str]) -> dict[str, str]:
     """Short name in small letters -> name, where it is the only one."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(name.partition(".")[0].lower(), []).append(name)
+    found = gathered_by(names, lambda name: name.partition(".")[0].lower())
     return {short: items[0] for short, items in found.items() if len(items) == 1}
 
 

@@ -8,6 +8,7 @@ from statistics import median
 
 from ..expectation.judge import Judge
 from ..expectation.judgement import TIMES, Band
+from ..model.gathered import gathered_by
 from ..model.severity import FigureBasis
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.prediction import Prediction
@@ -79,10 +80,9 @@ def figures_of(
     kept = [figure for figure in usable if (figure.bytes_per_copy or 0) == largest[_curve(figure)]]
     relations = Relations(snapshot.machine)
     places = {address: f"GPU{place}" for place, address in enumerate(relations.gpus)}
-    kinds: dict[tuple[str, str, str], list[Measurement]] = {}
-    for figure in kept:
-        place = (_key(figure), _kind(figure, relations), figure.unit or "")
-        kinds.setdefault(place, []).append(figure)
+    kinds = gathered_by(
+        kept, lambda figure: (_key(figure), _kind(figure, relations), figure.unit or "")
+    )
     judge = Judge(snapshot, prediction)
     return tuple(
         _joined(key, kind, unit, members, places, judge)

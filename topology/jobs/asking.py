@@ -7,6 +7,7 @@ import msgspec
 
 from ..hardware.vendors import NVIDIA
 from ..model.english import plural
+from ..model.gathered import gathered_by
 from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
@@ -409,9 +410,7 @@ def answer(
 
 def _by_answer(ras: Sequence[CommunicatorState]) -> list[tuple[CommunicatorState, ...]]:
     """The communicators of each answer: jobs that nobody names have one each."""
-    parts: dict[int, list[CommunicatorState]] = {}
-    for state in ras:
-        parts.setdefault(id(state.answer), []).append(state)
+    parts = gathered_by(ras, lambda state: id(state.answer))
     return [tuple(part) for part in parts.values()]
 
 

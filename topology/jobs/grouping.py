@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable
 
 import msgspec
 
+from ..model.gathered import gathered
 from ..model.readings import ProcessReading, Readings
 from ..model.snapshot import NodeSnapshot
 
@@ -68,12 +69,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
     """All processes that the driver names, with their GPUs; by PID."""
     described = {process.pid: process for process in readings.processes}
-    held: dict[int, list[tuple[str, str, int | None]]] = {}
-    for gpu in readings.gpus:
-        for process in gpu.processes or ():
-            held.setdefault(process.pid, []).append(
-                (gpu.address, process.kind, process.memory_bytes)
-            )
+    held = gathered(
+        (process.pid, (gpu.address, process.kind, process.memory_bytes))
+        for gpu in readings.gpus
+        for process in gpu.processes or ()
+    )
     return tuple(
         GpuUser(
             pid=pid,

@@ -14,6 +14,7 @@ from typing import Any
 
 import networkx as nx
 
+from ..model.gathered import gathered
 from ..model.machine import PciKind
 from ..model.severity import OpenWord
 from ..wiring.wires import WireKind
@@ -69,10 +70,7 @@ class Item:
 def forest(graph: nx.Graph[str], *, drives: bool = False) -> list[Item]:
     """Trees of items: sockets by number, then what belongs to no socket."""
     parents = _parents(graph, (*_PCI_ORDER, DRIVE) if drives else _PCI_ORDER)
-    below: dict[str, list[str]] = {}
-    for node, parent in parents.items():
-        if parent is not None:
-            below.setdefault(parent, []).append(node)
+    below = gathered((parent, node) for node, parent in parents.items() if parent is not None)
     roots = [node for node, parent in parents.items() if parent is None]
     items = [item for root in roots for item in _items(graph, below, root, None)]
     items = [_collapse(graph, item, top=True) for item in items]

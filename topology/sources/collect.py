@@ -10,13 +10,14 @@ import msgspec
 from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
 from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
+from ..model.gathered import gathered
 from ..model.machine import Gpu, GpuPair, Machine, PciDevice, PciKind, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
 from ..model.readings import ProcessReading, Readings
 from ..model.record import Gap, Record, by_address, gaps_of
 from ..model.snapshot import Measurement, NodeSnapshot, Problem, ProblemKind
 from ..model.surroundings import Software
-from ..model.versions import LoadedLibrary, RunningLibrary
+from ..model.versions import RunningLibrary
 from .believed import machine_believed, readings_believed
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
@@ -85,10 +86,9 @@ def merge(
 
 def with_running(machine: Machine, processes: Iterable[ProcessReading]) -> Machine:
     """The machine with the libraries that its processes have loaded, most processes' first."""
-    by: dict[LoadedLibrary, list[ProcessReading]] = {}
-    for process in processes:
-        if process.library is not None:
-            by.setdefault(process.library, []).append(process)
+    by = gathered(
+        (process.library, process) for process in processes if process.library is not None
+    )
     running = tuple(
         RunningLibrary(
             **msgspec.structs.asdict(library),

@@ -14,6 +14,7 @@ from ..flags.what_if.changes import with_changes
 from ..flags.what_if.effects import choice_of, described, named, untold
 from ..flags.what_if.wording import times
 from ..model.english import listing, plural
+from ..model.gathered import gathered
 from ..model.page import Section
 from ..model.severity import FigureBasis
 from ..model.snapshot import NodeSnapshot
@@ -37,7 +38,7 @@ from .units import (
     TURNS,
     PieceTopic,
 )
-from .upgrade import Difference, Upgrade
+from .upgrade import Upgrade
 
 RULES = "What changes, and by which rule"
 COMPARED = {
@@ -163,10 +164,7 @@ def sections(found: Upgrade) -> Iterator[Section]:
 
 def _figures(found: Upgrade) -> Iterator[str]:
     """One line for each topic: how many pieces, and since which versions."""
-    groups: dict[PieceTopic, list[Difference]] = {}
-    for item in found.differences:
-        if not item.decision:
-            groups.setdefault(item.topic, []).append(item)
+    groups = gathered((item.topic, item) for item in found.differences if not item.decision)
     for topic, items in groups.items():
         noun, rest = FIGURES_ALONE.get(topic, ("graph", f" of {topic}"))
         versions = {cause.since.partition("-")[2] for item in items for cause in item.causes}

@@ -10,6 +10,7 @@ from gputop.screens.map.info import label
 from gputop.screens.map.links import NVSWITCH, MapLink
 from gputop.screens.map.live import pace
 from gputop.topology.model.cpulist import written
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.severity import SLOW
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.sketch.names import is_weak, short
@@ -43,9 +44,7 @@ def head_lines(report: Report, found: Sequence[MapLink], width: int) -> tuple[Li
     gone = _missing(_gpus(report.graph), pairs)
     if not weak and not gone:
         return cut(((" ", ""), (joined, "strong")), width), cut(_whole(found), width)
-    devices: dict[str, list[str]] = {}
-    for link in weak:
-        devices.setdefault(_name(report.graph, link), []).append(_loss(link))
+    devices = gathered((_name(report.graph, link), _loss(link)) for link in weak)
     links = report.words.link
     texts = [
         f"no {links} between {label(report.graph, a)} and {label(report.graph, b)}" for a, b in gone

@@ -19,6 +19,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.explain.nccl import library_first, pair_decision
 from gputop.topology.explain.why import why_pair
 from gputop.topology.flags.what_if.in_words import distance
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.quantities import TRANSPORT, WRITE
 from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.board import Board
@@ -75,9 +76,7 @@ def _near(shown: Sequence[Measure], chosen: Measure, beside: int) -> list[Measur
 def _names(
     shown: Sequence[Measure], chosen: Measure, words: VendorTerms, *, all_open: bool
 ) -> Line:
-    groups: dict[str, list[Measure]] = {}
-    for measure in shown:
-        groups.setdefault(measure.group, []).append(measure)
+    groups = gathered_by(shown, lambda measure: measure.group)
     spans: list[Span] = []
     for group, members in groups.items():
         here = chosen in members

@@ -12,6 +12,7 @@ from gputop.probes.protocol.status import Status
 from gputop.screens.probes.groups import Group, GroupMember, groups
 from gputop.simulating.probes import NAMES
 from gputop.terminal.clean import clean
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.meters import verdict_of
@@ -162,9 +163,7 @@ def entries(
     `names`: address of a device -> its label. `gpus`: how many there are. `notes`: lines of the
     notes of each probe's last run.
     """
-    by_probe: dict[str, list[Measurement]] = {}
-    for figure in figures:
-        by_probe.setdefault(figure.probe, []).append(figure)
+    by_probe = gathered_by(figures, lambda figure: figure.probe)
     known = specs()
     made = []
     for name in (*known, *(name for name in by_probe if name not in known)):

@@ -9,6 +9,7 @@ import msgspec
 
 from gputop.measuring.quantities import place_of, quantity_of, unit_text
 from gputop.terminal.clean import clean
+from gputop.topology.model.gathered import gathered_by
 from gputop.topology.model.severity import FigureVerdict
 from gputop.topology.model.units import figure as in_figures
 
@@ -116,11 +117,9 @@ def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, s
 
     Two sizes are not a sweep but two runs; the later one counts.
     """
-    alike: dict[tuple[object, ...], list[Measurement]] = {}
-    for figure in figures:
-        alike.setdefault((figure.quantity, figure.variant, figure.src, figure.dst), []).append(
-            figure
-        )
+    alike = gathered_by(
+        figures, lambda figure: (figure.quantity, figure.variant, figure.src, figure.dst)
+    )
     found: dict[tuple[Quantity, str | None], list[Measurement]] = {}
     for members in alike.values():
         figure = members[-1]

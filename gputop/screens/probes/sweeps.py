@@ -11,12 +11,12 @@ import msgspec
 from gputop.measuring.quantities import quantity_of, unit_text
 from gputop.screens.probes.groups import LEAST_POINTS, title_of, who_of
 from gputop.terminal.clean import clean
+from gputop.topology.model.gathered import gathered
 from gputop.topology.model.severity import FigureVerdict, Word
 from gputop.widgets.meters import edges
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
-    from gputop.probes.protocol.quantity import Quantity
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.snapshot import Measurement
 
@@ -68,10 +68,7 @@ def sweeps(
 
     `expected`: the figures are what a healthy node would give.
     """
-    by_quantity: dict[Quantity, list[Measurement]] = {}
-    for figure in figures:
-        if _drawable(figure):
-            by_quantity.setdefault(quantity_of(figure), []).append(figure)
+    by_quantity = gathered((quantity_of(figure), figure) for figure in figures if _drawable(figure))
     found = []
     for quantity, members in by_quantity.items():
         if len({figure.bytes_per_copy for figure in members}) < LEAST_POINTS:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.finding import Finding
+from ...model.gathered import gathered
 from ...model.page import Fact, Fix
 from ...model.severity import CANNOT_TELL, Origin, Sureness
 from ...toml import tomllib
@@ -130,10 +131,7 @@ def decoded_findings(
     """
     decoded = [(line, decode(line.text)) for line in lines]
     decoded += [(line, _of_operation(decode(line.text))) for line in echoes]
-    groups: dict[str, list[tuple[FailingLine, Decoded]]] = {}
-    for line, what in decoded:
-        if what is not None:
-            groups.setdefault(what.key, []).append((line, what))
+    groups = gathered((what.key, (line, what)) for line, what in decoded if what is not None)
     ordered = sorted(groups.values(), key=lambda group: _vague(group[0][1].operation))
     return [_finding(group, around, source) for group in ordered[:MOST]]
 

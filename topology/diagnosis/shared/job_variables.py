@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ...model.gathered import gathered
 from ...model.readings import ProcessReading
 
 PREFIXES = ("NCCL_", "RCCL_")
@@ -53,9 +54,7 @@ def differing(ranks: Sequence[ProcessReading]) -> dict[str, dict[str | None, lis
     names = {name for _, values in known for name in values if _common(name)}
     found: dict[str, dict[str | None, list[int]]] = {}
     for name in sorted(names):
-        by: dict[str | None, list[int]] = {}
-        for rank, values in known:
-            by.setdefault(values.get(name), []).append(-1 if rank is None else rank)
+        by = gathered((values.get(name), -1 if rank is None else rank) for rank, values in known)
         if len(by) > 1:
             found[name] = by
     return found

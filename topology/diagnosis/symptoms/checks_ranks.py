@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ...logs.report.communicator import ABORTED, DESTROYED, Proof, Transport
 from ...logs.report.report import OTHER, WARN, LogNote, LogReport, RankProgress, Variable
+from ...model.gathered import gathered
 from .checks import check, p2p_flags
 
 MAY_DIFFER = {
@@ -121,10 +122,9 @@ def rank_behind(log: LogReport) -> Iterator[Proof]:
     Ranks call ahead of what their GPUs do: of two that wait in one collective the one that called
     less after it holds up nobody.
     """
-    groups: dict[str, list[RankProgress]] = defaultdict(list)
-    for progress in log.progress:
-        if progress.enqueued is not None:
-            groups[progress.group].append(progress)
+    groups = gathered(
+        (progress.group, progress) for progress in log.progress if progress.enqueued is not None
+    )
     for seen in groups.values():
         waiting = [one for one in seen if (one.enqueued or 0) > (one.completed or 0)]
         first = max(waiting, key=lambda one: one.completed or 0, default=None)

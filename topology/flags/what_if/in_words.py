@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...model.english import first, plural
+from ...model.gathered import gathered
 from ...model.page import Section
 from ...nccl.decide.summary import duration, ring_hops
 from ...nccl.prediction import Prediction
@@ -93,10 +94,9 @@ def order_in_words(order: Sequence[int]) -> str:
 
 def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
     """Group the pairs (lower rank first) by path and transport, the nearest path types first."""
-    found: dict[Way, list[tuple[int, int]]] = {}
-    for pair in prediction.pairs:
-        if pair.src < pair.dst:
-            found.setdefault(way_of(pair), []).append((pair.src, pair.dst))
+    found = gathered(
+        (way_of(pair), (pair.src, pair.dst)) for pair in prediction.pairs if pair.src < pair.dst
+    )
     return sorted(found.items(), key=lambda item: (distance(item[0].path), item[0]))
 
 

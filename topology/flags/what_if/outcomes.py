@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...model.gathered import gathered
 from ...model.page import Section
 from ...nccl.decide.summary import duration, ring_hops
 from ...nccl.prediction import Prediction
@@ -223,9 +224,7 @@ def _now(without: Prediction) -> str:
         if total == 1:
             return f"The one pair is {kinds} and uses P2P as it is: no higher level adds any."
         return f"All {total} pairs are {kinds} and use P2P as it is: no higher level adds any."
-    by: dict[str, list[tuple[int, str]]] = {}
-    for count, way in rest:
-        by.setdefault(way.transport, []).append((count, way.path))
+    by = gathered((way.transport, (count, way.path)) for count, way in rest)
     others = ", ".join(f"{_placed(some)} go by {name}" for name, some in by.items())
     if not now:
         return f"None of the {total} pairs uses P2P: {others}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from ...model.gathered import gathered
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Verdict
 from ..finding import PAIRS, SHARED, FleetFinding, finding
@@ -161,9 +162,7 @@ def odd_outputs(reports: Iterable[ForeignReport], kinds: Mapping[str, str]) -> l
             own = figures.setdefault(report.host, {})
             own.update({(one.key, one.unit): (one.value, one.worst) for one in report.figures})
     made = {host: _made(host, paths[host], own) for host, own in figures.items()}
-    shapes: dict[str, list[NodeReport]] = {}
-    for host, node in made.items():
-        shapes.setdefault(kinds.get(host, ""), []).append(node)
+    shapes = gathered((kinds.get(host, ""), node) for host, node in made.items())
     return outliers(strips(shapes), made)
 
 

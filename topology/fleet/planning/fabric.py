@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...model.gathered import gathered
+
 MOST_LEVELS = 16
 """More switches above each other are a circle, or no network."""
 
@@ -53,11 +55,7 @@ class SwitchFabric:
 
     def below(self, hosts: Iterable[str]) -> dict[str, list[str]]:
         """Every switch -> those of these hosts that are below it."""
-        found: dict[str, list[str]] = {}
-        for host in hosts:
-            for switch in self.above(host):
-                found.setdefault(switch, []).append(host)
-        return found
+        return gathered((switch, host) for host in hosts for switch in self.above(host))
 
 
 def fabric_of(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
+from ...model.gathered import gathered_by
 from ..hosts import in_order
 from .fabric import SwitchFabric
 
@@ -120,9 +121,7 @@ def _matched(first: list[str], second: list[str], fits: Fits, chance: random.Ran
 def _within(
     hosts: Iterable[str], fabric: SwitchFabric, before: Before, chance: random.Random
 ) -> tuple[list[Pair], list[str]]:
-    by_leaf: dict[str | None, list[str]] = {}
-    for host in in_order(hosts):
-        by_leaf.setdefault(fabric.leaf(host), []).append(host)
+    by_leaf = gathered_by(in_order(hosts), fabric.leaf)
     pairs: list[Pair] = []
     left: list[str] = []
     for leaf, group in by_leaf.items():
@@ -143,9 +142,7 @@ def _within(
 
 def _by_leaf(hosts: Iterable[str], fabric: SwitchFabric, chance: random.Random) -> list[str]:
     """Hosts leaf after leaf, the largest leaf first, leaves and hosts otherwise shuffled."""
-    by_leaf: dict[str | None, list[str]] = {}
-    for host in in_order(hosts):
-        by_leaf.setdefault(fabric.leaf(host), []).append(host)
+    by_leaf = gathered_by(in_order(hosts), fabric.leaf)
     groups = list(by_leaf.values())
     chance.shuffle(groups)
     for group in groups:
@@ -156,9 +153,7 @@ def _by_leaf(hosts: Iterable[str], fabric: SwitchFabric, chance: random.Random) 
 
 def _dealt(hosts: Iterable[str], fabric: SwitchFabric) -> list[str]:
     """One host of each leaf after the other, as cards are dealt."""
-    by_leaf: dict[str | None, list[str]] = {}
-    for host in hosts:
-        by_leaf.setdefault(fabric.leaf(host), []).append(host)
+    by_leaf = gathered_by(hosts, fabric.leaf)
     rows = zip_longest(*by_leaf.values())
     return [host for row in rows for host in row if host is not None]
 

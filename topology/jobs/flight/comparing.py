@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ...model.gathered import gathered
 from .dump import CallState, Dump, Frame, RecordedCall
 
 LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
@@ -240,9 +241,7 @@ def _elements(call: RecordedCall) -> tuple[int, ...]:
 
 
 def _by_value(said: dict[int, str]) -> str:
-    sides: dict[str, list[int]] = {}
-    for rank, text in said.items():
-        sides.setdefault(text, []).append(rank)
+    sides = gathered((text, rank) for rank, text in said.items())
     return "; ".join(f"{text} on {ranks_text(ranks)}" for text, ranks in sides.items())
 
 

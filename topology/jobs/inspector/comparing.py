@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.english import plural
+from ...model.gathered import gathered
 from ..collectives import spoken
 from .doubting import agreed, doubts, of_several
 from .records import FinishedOperation
@@ -178,9 +179,7 @@ def _kinds(ranks: Mapping[int, Sequence[FinishedOperation]]) -> Iterator[Operati
         for rank, recorded in ranks.items()
     }
     shared = set.intersection(*(set(found) for found in own.values()))
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for name, number, size in shared:
-        groups[name, size].append(number)
+    groups = gathered(((name, size), number) for name, number, size in shared)
     every = {name: _pace(ranks, name) for name, _ in groups}
     for (name, size), numbers in groups.items():
         if len(numbers) < LEAST_OPERATIONS:

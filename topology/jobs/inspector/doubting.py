@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.english import listing, plural
+from ...model.gathered import gathered, gathered_by
 from ...model.units import size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
@@ -77,10 +78,7 @@ def of_several(operations: Iterable[FinishedOperation]) -> frozenset[str]:
 
 def doubts(operations: Sequence[FinishedOperation]) -> Iterator[str]:
     """Lines on collectives whose ranks contradict each other, or lack records."""
-    by: dict[str, list[FinishedOperation]] = defaultdict(list)
-    for one in operations:
-        if one.peer is None:
-            by[one.communicator].append(one)
+    by = gathered((one.communicator, one) for one in operations if one.peer is None)
     lines: list[str] = []
     gaps: list[_Gap] = []
     for name, own in by.items():
@@ -175,9 +173,7 @@ def by_job(operations: Sequence[FinishedOperation]) -> list[tuple[FinishedOperat
     for one in operations:
         process = one.host, one.pid
         above[top(process)] = top(_communicator(one, runs))
-    found: dict[Hashable, list[FinishedOperation]] = {}
-    for one in operations:
-        found.setdefault(top((one.host, one.pid)), []).append(one)
+    found = gathered_by(operations, lambda one: top((one.host, one.pid)))
     return [tuple(own) for own in found.values()]
 
 

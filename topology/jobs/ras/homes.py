@@ -6,12 +6,13 @@ says anything about a process here.
 """
 
 import ipaddress
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
+from ...model.gathered import gathered_by
 from ...model.readings import ProcessReading
 from ...sources.files.tree import Tree
 from .answer import MissingRank, RasAnswer, RasCommunicator, RasRank
@@ -59,9 +60,7 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
     `own`: whether an address is one of this machine.
     """
     hosts: dict[str | None, bool] = {None: True}
-    sisters: dict[int | None, list[Local]] = defaultdict(list)
-    for one in here:
-        sisters[one.own].append(one)
+    sisters = gathered_by(here, lambda one: one.own)
     # Of a process without a GPU, such as one that ended, the namespace is that of its sisters.
     inside = any(len(one.inner) > 1 for one in here)
 

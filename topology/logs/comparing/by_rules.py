@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from ...model.gathered import gathered_by
 from ...nccl.decide.labels import p2p_label, shm_label
 from ...nccl.settings import Settings
 from ...nccl.versions import UnknownVersionError, Version, version_for
-from ..report.communicator import Communicator, Transport
+from ..report.communicator import Communicator
 from ..report.places import places
 from .agreement import Agreement, PairAgreement
 from .compare import share_one
@@ -41,9 +42,7 @@ def by_rules(
 
 def _pairs(comm: Communicator, version: Version, settings: Settings) -> Iterator[PairAgreement]:
     seen = places(comm)
-    by_pair: dict[tuple[int, int], list[Transport]] = {}
-    for transport in comm.transports:
-        by_pair.setdefault((transport.src, transport.dst), []).append(transport)
+    by_pair = gathered_by(comm.transports, lambda transport: (transport.src, transport.dst))
     direct = settings.integer("NCCL_P2P_DIRECT_DISABLE", 0) == 0
     for (src, dst), transports in by_pair.items():
         logged = tuple(dict.fromkeys(transport.label for transport in transports))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ...model.gathered import gathered
 from ...recorded.sought import Sought, Vocabulary
 from ..report.milestones import Milestone, Reached
 from ..report.text import plain
@@ -114,10 +115,7 @@ class Milestones:
 
     def read(self, others: Others, words: Vocabulary) -> None:
         """Look through the next lines; `words`: of those that are new."""
-        texts: dict[Milestone, list[bytes]] = {}
-        for text in _SOUGHT.found(words):
-            for what in _MAY[text]:
-                texts.setdefault(what, []).append(text)
+        texts = gathered((what, text) for text in _SOUGHT.found(words) for what in _MAY[text])
         if not texts:
             return
         data = b"\n".join(others.lines)

@@ -1,5 +1,6 @@
 """Which channels run on what was searched, and what an all-reduce on them reaches."""
 
+from ...model.gathered import gathered
 from ..prediction import AlgorithmChoice
 
 Runs = dict[tuple[int, int], tuple[int, ...]]
@@ -29,11 +30,11 @@ class Spread:
         return self._runs(range(first, first + self.searched))
 
     def _runs(self, sources: range) -> Runs:
-        found: dict[tuple[int, int], list[int]] = {}
-        for at, source in enumerate(self._sources):
-            if source in sources:
-                key = source % self.searched, at % self.searched
-                found.setdefault(key, []).append(at)
+        found = gathered(
+            ((source % self.searched, at % self.searched), at)
+            for at, source in enumerate(self._sources)
+            if source in sources
+        )
         return {key: tuple(channels) for key, channels in found.items()}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ...model.gathered import gathered_by
 from ...model.snapshot import Problem, ProblemKind
 
 ERROR, RESET, LOST = ProblemKind.ERROR, ProblemKind.RESET, ProblemKind.LOST
@@ -33,9 +34,7 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 def problems(source: str, failures: Iterable[Unanswered]) -> tuple[Problem, ...]:
     """One problem for each kind of failure and words: what failed, and on which GPUs."""
-    grouped: dict[tuple[ProblemKind, str], list[Unanswered]] = {}
-    for failure in failures:
-        grouped.setdefault((failure.kind, failure.words), []).append(failure)
+    grouped = gathered_by(failures, lambda failure: (failure.kind, failure.words))
     return tuple(_problem(source, *key, found) for key, found in grouped.items())
 
 

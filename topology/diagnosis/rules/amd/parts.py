@@ -6,6 +6,7 @@ from ....hardware.amd_parts import MODES, PARTS_OF_MODE
 from ....hardware.specs import table
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
+from ....model.gathered import gathered
 from ....model.machine import Gpu
 from ....model.page import Fix
 from ....model.severity import BY_DESIGN, SLOW
@@ -166,9 +167,7 @@ def _check_partition(case: Case) -> Found:
             if gpu.vendor == AMD.id and (gpu.compute_partition or gpu.memory_partition)
         ]
     )
-    modes: dict[str, list[str]] = {}
-    for gpu in known:
-        modes.setdefault(_modes(gpu), []).append(gpu.address)
+    modes = gathered((_modes(gpu), gpu.address) for gpu in known)
     parted = [gpu for gpu in known if gpu.compute_partition not in (None, _WHOLE)]
     usual = max(known, key=lambda gpu: len(modes[_modes(gpu)]))
     who = [gpu.address for gpu in known if _unlike(gpu, usual)]

@@ -8,6 +8,7 @@ import msgspec
 
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
+from ....model.gathered import gathered
 from ....model.machine import Gpu
 from ....model.page import Fix
 from ....model.severity import BROKEN, SLOW, Severity
@@ -103,10 +104,7 @@ def _asked(case: Case) -> Found:
             if (now := case.reading(gpu)) is not None and now.recovery_action is not None
         ]
     )
-    asking: dict[str, list[Gpu]] = {}
-    for gpu, action in read:
-        if action != NONE:
-            asking.setdefault(_meant(case, action), []).append(gpu)
+    asking = gathered((_meant(case, action), gpu) for gpu, action in read if action != NONE)
     return [_finding(case, action, gpus) for action, gpus in asking.items()]
 
 

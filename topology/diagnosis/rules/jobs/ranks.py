@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ....jobs.grouping import GpuUser
 from ....model.english import plural
 from ....model.finding import Finding
+from ....model.gathered import gathered
 from ....model.severity import BROKEN, SLOW
 from ....model.units import gbs
 from ....nccl.prediction import NET
@@ -114,9 +115,7 @@ def _rack(case: Case, members: Sequence[GpuUser]) -> bool:
 
 
 def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: str) -> Finding:
-    sides: dict[str, list[GpuUser]] = {}
-    for user, word in known:
-        sides.setdefault(word, []).append(user)
+    sides = gathered((word, user) for user, word in known)
     words = {user.pid: word for user, word in known}
     return of_users(
         APART,

@@ -13,6 +13,7 @@ from ....expectation.pairs import QUANTITIES as PAIR_QUANTITIES
 from ....expectation.references import pcie_practical
 from ....hardware.specs import LOOK, Sku
 from ....model.finding import Finding
+from ....model.gathered import gathered, gathered_by
 from ....model.machine import Gpu, PciDevice
 from ....model.page import Fix
 from ....model.quantities import GEMM
@@ -117,9 +118,7 @@ class _Poor(msgspec.Struct, frozen=True):
 
 
 def _poor(figures: Sequence[Judged], alike: Callable[[Measurement], object]) -> list[_Poor]:
-    groups: dict[object, list[float]] = {}
-    for figure, _ in figures:
-        groups.setdefault(alike(figure), []).append(figure.value or 0.0)
+    groups = gathered((alike(figure), figure.value or 0.0) for figure, _ in figures)
     middle = {
         key: median(values) for key, values in groups.items() if len(values) >= LEAST_SIBLINGS
     }
@@ -363,9 +362,7 @@ def _check_far(case: Case) -> Found:
             if judgement.far and not figure.wrong and not disturbed(figure)
         ]
     )
-    groups: dict[str, list[Judged]] = {}
-    for judged in far:
-        groups.setdefault(judged[0].quantity, []).append(judged)
+    groups = gathered_by(far, lambda judged: judged[0].quantity)
     return [_far(case, group) for group in list(groups.values())[:1]]
 
 

@@ -3,6 +3,7 @@
 from ....hardware.vendors import NVIDIA
 from ....model.copied import may_stand
 from ....model.english import first
+from ....model.gathered import gathered
 from ....model.machine import Gpu, PciKind
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ...case import Case
@@ -128,9 +129,7 @@ def _unready(gpu: Gpu) -> str | None:
 def _partition(case: Case) -> Found:
     joined = [(gpu, gpu.fabric) for gpu in case.gpus if gpu.fabric and gpu.fabric.joined]
     homes = needed({gpu.address: home for gpu, fabric in joined if (home := fabric.partition)})
-    groups: dict[object, list[str]] = {}
-    for gpu, home in homes.items():
-        groups.setdefault(home, []).append(gpu)
+    groups = gathered((home, gpu) for gpu, home in homes.items())
     faulty(list(groups)[1:])
     refused = any(
         pair.granted is False and not pair.mig and homes[pair.ends[0]] != homes[pair.ends[1]]
