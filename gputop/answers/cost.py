@@ -320,7 +320,7 @@ def _notes(case: _Case, found: list[RankedLayout]) -> tuple[str, ...]:
     guessed = guessed and any(one.layout.gpus > 1 for one in found)
     far = EXPERTS_FAR if case.shape.experts and case.gpus > case.wires.domain else ""
     said = [sick, *remedies, balance, far, *NOT_MODELLED, LAUNCHES if guessed else ""]
-    return tuple(one for one in said if one)
+    return tuple(filter(None, said))
 
 
 def _without_variables(case: _Case, found: list[RankedLayout]) -> str:

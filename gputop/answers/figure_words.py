@@ -100,7 +100,7 @@ def verdict_line(pairs: Pairs) -> str:
     sure = [pair for pair in pairs if _basis(pair) not in ("", "estimate")]
     if not sure:
         return f"{text}; by an estimate about {healthy(pairs)[1:]} {unit}"
-    basis = ", ".join(sorted({_basis(pair) for pair in sure}))
+    basis = ", ".join(sorted({*map(_basis, sure)}))
     text += f"; healthy is about {healthy(sure)} {unit} ({basis})"
     return text + (f", of the others by an estimate {healthy(guessed)[1:]}" if guessed else "")
 

@@ -61,7 +61,7 @@ def blocks_of(known: Expectations, names: Names) -> tuple[Block, ...]:
     odd = dict.fromkeys(
         f"{_who(figure, names)}: {clean(figure.why_none)}" for figure in figures if figure.why_none
     )
-    groups.append([Text(line) for line in odd])
+    groups.append([*map(Text, odd)])
     ends = (*low_lines(known, names), *combined_lines(known), unjudged(known))
     groups.append([Text(line) for line in ends if line])
     return apart(groups)
@@ -181,7 +181,7 @@ def _method(figures: Sequence[Measurement]) -> str:
         for figure in figures
         if figure.value and figure.low is not None and figure.high is not None
     ]
-    about = [", ".join(clean(engine) for engine in engines)] if engines else []
+    about = [", ".join(map(clean, engines))] if engines else []
     about += [SIMULATED] if any(figure.simulated for figure in figures) else []
     if spreads:
         about.append(f"widest spread {100 * max(spreads):.1f} %")

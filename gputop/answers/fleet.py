@@ -151,7 +151,7 @@ class FleetAnswer(Answer, frozen=True, kw_only=True, tag="gputop.fleet/1"):
             "exit_code": self.exit_code,
             "counts": {"nodes": len(fleet.hosts), **fleet.counts},
             "expected": fold(fleet.expected) if fleet.expected else None,
-            "findings": [_fields(item) for item in fleet.findings],
+            "findings": [*map(_fields, fleet.findings)],
             "hosts": {
                 host: {
                     "state": state,
@@ -189,7 +189,7 @@ class FleetAnswer(Answer, frozen=True, kw_only=True, tag="gputop.fleet/1"):
             "links": {
                 "looks": fleet.links.looks,
                 "unfinished": fleet.links.unfinished,
-                "culprits": [culprit_fields(item) for item in fleet.links.found.culprits],
+                "culprits": [*map(culprit_fields, fleet.links.found.culprits)],
                 "suspects": [item.host for item in fleet.links.found.suspects],
                 "doubts": list(fleet.links.doubts),
             },

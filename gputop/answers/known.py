@@ -189,7 +189,7 @@ def _index() -> Mapping[str, tuple[Callable[[], Known], ...]]:
         whole, _, _ = cluster.partition(" (")
         for called in {cluster, whole, whole.split()[-1], f"DGX {whole}"}:
             add(called, partial(_of_cluster, cluster))
-    own = [plain_name(sku) for sku in skus()]
+    own = [*map(plain_name, skus())]
     for sku in skus():
         add(sku, partial(of_gpu, sku))
         short = sku.partition("-")[0]

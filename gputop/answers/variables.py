@@ -49,7 +49,7 @@ def environment_answer(node: Node, library: EnvironmentFor) -> EnvironmentAnswer
             variables[_INTERFACE[library]] = f"{_EXACT.get(library, '')}{name}"
     if library is EnvironmentFor.NCCL:
         why.append(OWN_NICS)
-    vendors = {vendor_of(gpu) for gpu in node.machine.gpus}
+    vendors = {*map(vendor_of, node.machine.gpus)}
     if library is EnvironmentFor.NVSHMEM and vendors == {AMD}:
         why.append("NVSHMEM runs on NVIDIA GPUs alone")
     elif library in (EnvironmentFor.UCX, EnvironmentFor.NVSHMEM):

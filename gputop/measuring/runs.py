@@ -157,7 +157,7 @@ def circumstances(
 
     `busy`: sentences of the busy check that the user overrode; each begins with a label.
     """
-    ends = [end for end in (figure.src, figure.dst) if end]
+    ends = [*filter(None, (figure.src, figure.dst))]
     found: dict[str, Any] = {}
     count = len(request.addresses)
     if not ends and count and figure.details.get("ranks", count) == count:

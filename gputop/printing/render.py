@@ -197,7 +197,7 @@ def _fact(fact: Fact, width: int, shared: bool) -> list[Line]:
         if source and not shared:
             spans.append((f" ({source})", "muted"))
         return list(wrapped((*spans, known), width, _INDENT))
-    tail = " · ".join(part for part in (because, flag, source) if part)
+    tail = " · ".join(filter(None, (because, flag, source)))
     return [
         *wrapped(spans, width, _INDENT),
         *wrapped(((f"  {tail}", "muted"), known), width, _INDENT),
@@ -322,7 +322,7 @@ def _folded(block: Table, width: int) -> Iterator[Line]:
     corner = block.columns[0].title
     heads = [wrap(column.title, _WIDEST_HEAD) or [""] for column in block.columns[1:]]
     rows = [tuple(clean(cell, LONGEST) for cell in row) for row in block.rows]
-    first = max(len(label) for label in (corner, *(row[0] for row in rows)))
+    first = max(map(len, (corner, *(row[0] for row in rows))))
     columns = list(zip(heads, zip(*(row[1:] for row in rows), strict=True), strict=True))
     sizes = [2 + max(map(len, (*head, *cells))) for head, cells in columns]
     for number, part in enumerate(_parts(sizes, width - first)):

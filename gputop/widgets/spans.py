@@ -153,7 +153,7 @@ def _wrapped(spans: Line, width: int, indent: int) -> tuple[Line, ...]:
                     continue
                 lines[-1].append((piece.replace(_GLUE, " "), ink))
                 used += length
-    return tuple(tuple(line) for line in lines)
+    return tuple(map(tuple, lines))
 
 
 _GLUE = "\N{NO-BREAK SPACE}"

@@ -146,7 +146,7 @@ class NodeWires:
 
     def _group(self, ranks: int, stride: int) -> GroupWire | None:
         """In one node: what joins the group that is slowest while all groups do the same."""
-        groups = [self._addresses(group) for group in self._groups(ranks, stride)]
+        groups = [*map(self._addresses, self._groups(ranks, stride))]
         every = groups if len(groups) > 1 else []
         slowest: CallTime | None = None
         addresses: list[str] = []

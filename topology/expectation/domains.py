@@ -80,7 +80,7 @@ def domain_of(snapshot: NodeSnapshot, settings: Settings, many: MultiNode) -> Ra
         low=low,
         high=high,
         by_nics=by_nics,
-        measured=tuple(_told(one) for one in known),
+        measured=tuple(map(_told, known)),
         notes=tuple(_notes(many, hosts, spanned, clique, by_nics, _missing(snapshot))),
         faults=tuple(_faults(snapshot)),
         apart=apart,

@@ -91,7 +91,7 @@ class Judge:
     def judge(self, figures: Sequence[Measurement]) -> tuple[Judgement, ...]:
         """Judge figures, in their order."""
         behind = siblings.behind(self.node, figures)
-        expectations = [self.expected(figure) for figure in figures]
+        expectations = [*map(self.expected, figures)]
         plateaus: dict[tuple[object, ...], bool] = {}
         for figure, expected in zip(figures, expectations, strict=True):
             if expected.plateau and figure.value is not None:
@@ -278,7 +278,7 @@ def _curve(figure: Measurement) -> tuple[object, ...]:
 def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
     """The reasons for this figure's GPUs, as clauses."""
     found: list[str] = []
-    throttle = [_plain(word) for word in terms_of(figure, "throttle")]
+    throttle = [*map(_plain, terms_of(figure, "throttle"))]
     gpus = [gpu for gpu in map(node.devices.gpu, (figure.src, figure.dst)) if gpu is not None]
     who = gpu_label(gpus[0]) if len(gpus) == 1 else "a GPU"
     found += dict.fromkeys(f"{who} was {THROTTLES[word]}" for word in throttle if word in THROTTLES)

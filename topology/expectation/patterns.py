@@ -401,8 +401,7 @@ def _block(shape: LowCells, names: Mapping[str, str], range_: str, node: Node | 
         ]
         if near[0] and near[1] and None not in near[0] | near[1] and not near[0] & near[1]:
             first, second = (
-                ", ".join(str(numa) for numa in sorted(nodes, key=lambda numa: numa or 0))
-                for nodes in near
+                ", ".join(map(str, sorted(nodes, key=lambda numa: numa or 0))) for nodes in near
             )
             where = f"the border between NUMA nodes {first} and {second}"
     return f"All pairs between {sides[0]} and {sides[1]} are low ({range_}): {where}."

@@ -145,7 +145,7 @@ def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str,
     """Say what keeps this process from GPUs that the driver runs."""
     inside = host is not None and host.container is not None and host.container.kind is not None
     nodes = None if host is None else host.device_nodes
-    gpu_nodes = [node for node in nodes or () if _GPU_NODE.match(node)]
+    gpu_nodes = [*filter(_GPU_NODE.match, nodes or ())]
     if nodes is not None and not gpu_nodes:
         if inside:
             return Reason(

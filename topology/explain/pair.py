@@ -355,7 +355,7 @@ def _expected(expected: Expected, path: Path | None) -> Fact:
 
 def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fact:
     question = TITLES.get(item.quantity, f"{item.quantity}?")
-    how = [text for text in (item.engine, item.way, item.method) if text]
+    how = [*filter(None, (item.engine, item.way, item.method))]
     source = item.source + (f" ({', '.join(how)})" if how else "")
     if item.value is None:
         answer = item.verdict or "no figure"

@@ -264,9 +264,7 @@ def _failed(name: str, results: list[dict[str, Any]]) -> Iterator[Finding]:
         if _status(result) != "fail":
             continue
         given = result.get("warnings") or []
-        warnings = [
-            text for text in map(_warning, given if isinstance(given, list) else [given]) if text
-        ]
+        warnings = [*filter(None, map(_warning, given if isinstance(given, list) else [given]))]
         if warnings and all(text.lower().startswith(_SETTINGS) for text in warnings):
             continue
         who = result.get("gpu_id", result.get("gpu_ids", result.get("entity_id")))
@@ -315,9 +313,7 @@ def read_verdict(data: bytes) -> tuple[str | None, list[Finding]] | None:
     if severity not in _SEVERITIES and parts is None:
         # Other programs have a field of that name too.
         return None
-    found = [
-        _part(part) for part in (parts if isinstance(parts, list) else [])[:_HEALTH_VALIDATION_MOST]
-    ]
+    found = [*map(_part, (parts if isinstance(parts, list) else [])[:_HEALTH_VALIDATION_MOST])]
     named = [item for item in found if item is not None]
     whole = Finding.of(
         "health-validation",

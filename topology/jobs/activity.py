@@ -266,7 +266,7 @@ def activity_delta(
 def program(tree: Tree, pid: int) -> str | None:
     """The file name of the script or module that an interpreter runs; no other argument is kept."""
     data = tree.octets(f"proc/{pid}/cmdline", 0, LIMIT_COMMAND_LINE)
-    words = [] if isinstance(data, Unreadable) else [clean(word) for word in data.split(b"\0")]
+    words = [] if isinstance(data, Unreadable) else [*map(clean, data.split(b"\0"))]
     if not words or not os.path.basename(words[0]).startswith(INTERPRETERS):
         return None
     wanted = iter(words[1:])

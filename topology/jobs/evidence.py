@@ -173,7 +173,7 @@ def idle_among_busy(users: Sequence[GpuUser], readings: Readings) -> tuple[GpuUs
     idle: list[GpuUser] = []
     busy = 0
     for user in users:
-        found = [readings.gpu(address) for address in user.gpus]
+        found = [*map(readings.gpu, user.gpus)]
         shares = [gpu.utilization_percent for gpu in found if gpu is not None]
         known = [share for share in shares if share is not None]
         if not known or len(known) < len(user.gpus):

@@ -88,7 +88,7 @@ def read_sections(
             "nothing in it can be read"
         )
     # The first one that shows GPUs; what the others say is told apart.
-    first = next((one for one in machines if _shows_gpus(one)), machines[0])
+    first = next(filter(_shows_gpus, machines), machines[0])
     between = _between(text, sorted(_all(machines), key=lambda section: section.first))
     unread = ((_lines(between, number), BETWEEN),) if between else ()
     return msgspec.structs.replace(

@@ -217,8 +217,8 @@ class LiveFeed:
             for thread in self.threads
             if (part := thread.part or thread.unfinished(now)) is not None
         )
-        static = tuple(part for part in parts if has_machine(part))
-        key = tuple(id(part) for part in static)
+        static = tuple(filter(has_machine, parts))
+        key = tuple(map(id, static))
         if key != self._machine_key:
             machine = merge_machine(static)
             if machine != self._merged:

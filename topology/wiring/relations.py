@@ -96,7 +96,7 @@ def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
 
 def matrix(machine: Machine) -> RelationMatrix:
     """Relate every GPU and NIC of the compute fabric of a machine to every other one."""
-    gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
+    gpus = [*filter(has_a_row, machine.gpus)]
     gpus.sort(key=numbered)
     nics = sorted(_nics(machine), key=lambda nic: _natural(nic[0]))
     labels = row_labels(gpus)
@@ -185,7 +185,7 @@ def format_matrix(relations: RelationMatrix) -> str:
             identity = NOT_APPLICABLE if row.gpu_numa_id is None else str(row.gpu_numa_id)
             cpus, numa = row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE
             tail = [cpus, numa, "", identity]
-        cells = (row.label, *(_cell(cell) for cell in row.cells), *tail)
+        cells = (row.label, *map(_cell, row.cells), *tail)
         lines.append("\t".join(map(printable, cells)))
     used = {cell.code for row in relations.rows for cell in row.cells}
     rare = {*LEGEND[-2:], *(() if relations.nvlinks else ("NV#",))}

@@ -109,7 +109,7 @@ def nvlink_wire(links: Sequence[NvLink], count_max: int | None) -> Wire:
     """Bundle the active NVLinks of one GPU that end at the same place."""
     versions = {link.version for link in links if link.version is not None}
     version = versions.pop() if len(versions) == 1 else None
-    payloads = [_link_payload(link) for link in links]
+    payloads = [*map(_link_payload, links)]
     raws = [link.raw_gbs for link in links if link.raw_gbs is not None]
     complete = len(raws) == len(links)
     # Links of one bundle run at one rate; where they do not, the sum is still what they carry.

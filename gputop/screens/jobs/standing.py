@@ -224,7 +224,7 @@ def steps_for(row: JobRow, answer: JobsReport | None, text: str) -> tuple[str, .
     if row.user is None:
         blamed = [] if job is None else [rank.pid for rank in job.accused if rank.pid in pids]
         steps = () if job is None else job.steps[:1]
-        return (*steps, *(ENDS.format(pid) for pid in blamed[:1]))
+        return (*steps, *map(ENDS.format, blamed[:1]))
     word = re.compile(rf"\b{row.user.pid}\b")
-    steps = () if job is None else tuple(step for step in job.steps if word.search(step))
+    steps = () if job is None else tuple(filter(word.search, job.steps))
     return (*(steps or (text,)), ENDS.format(row.user.pid))

@@ -108,7 +108,7 @@ def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Serie
     for variant, ends in by_variant.items():
         if len(ends) == 1:
             ((who, points),) = ends.items()
-            name = ", ".join(word for word in (variant, who) if word)
+            name = ", ".join(filter(None, (variant, who)))
             found.append(_made(name, points))
             continue
         sizes = {size for points in ends.values() for size in points}
@@ -119,11 +119,11 @@ def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Serie
             for size in sizes
         }
         name = f"median of {len(ends)}"
-        found.append(_made(", ".join(word for word in (variant, name) if word), middle))
+        found.append(_made(", ".join(filter(None, (variant, name))), middle))
         largest = max(sizes)
         slow = min(ends, key=lambda who: ends[who].get(largest, middle[largest]))
         if ends[slow].get(largest, middle[largest]) < (1 - APART) * middle[largest]:
-            found.append(_made(", ".join(w for w in (variant, slow) if w), ends[slow]))
+            found.append(_made(", ".join(filter(None, (variant, slow))), ends[slow]))
     return tuple(curve for curve in found if len(curve.points) >= LEAST_POINTS)
 
 

@@ -198,7 +198,7 @@ class Painter:
         cells = [texts[at] for at in between]
         if any(pens[at] != self._pen or not texts[at] for at in between):
             return None
-        way = "".join(cell for cell in cells if cell)
+        way = "".join(filter(None, cells))
         short = len(way) == len(cells) and len(way.encode()) <= LONGEST_BRIDGE
         return way if short else None
 

@@ -106,7 +106,7 @@ class _Walk:
         self._figures: dict[tuple[str, Multiplication], float] = {}
         self._taken: dict[tuple[str, Multiplication], Taken] = {}
         self._began = 0.0
-        self._done, self._steps = 0, 2 * sum(len(plan) for plan in plans)
+        self._done, self._steps = 0, 2 * sum(map(len, plans))
 
     def measure_all(self) -> None:
         """Time every case, repeat it on slow devices, then check the numbers.

@@ -157,7 +157,7 @@ class NcclMember(Member):
         here.copy(data, mine)
         reduce()
         wrong = here.wrong_bytes(data, range(self.ranks))
-        total = sum(int(text) for text in self.share(f"wrong/{size}", str(wrong)))
+        total = sum(map(int, self.share(f"wrong/{size}", str(wrong))))
         direction = f"all ranks add {size // MIB} MiB of float32 up"
         found: dict[str, Any] = {
             "checked_bytes": size * self.ranks,

@@ -62,9 +62,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         if defect.model:
             named = (word for word in defect.model if any(word in name for name in self.models))
             yield _any(defect.model, tuple(named) or self.models)
-        yield from (self.traits.get(trait) for trait in defect.needs)
+        yield from map(self.traits.get, defect.needs)
         if defect.one_of:
-            known = [self.traits.get(trait) for trait in defect.one_of]
+            known = [*map(self.traits.get, defect.one_of)]
             yield True if True in known else (None if None in known else False)
         yield from map(self._beside, defect.beside)
         if defect.set:

@@ -113,7 +113,7 @@ def gdr_unsaid(log: LogReport) -> Iterator[Proof]:
     rdma = [one for one in used if one.label.startswith("NET/IB")]
     said = any("GPU Direct RDMA" in note.text or "GDRDMA" in note.text for note in log.notes)
     if rdma and not said and not any("/GDRDMA" in one.label for one in used):
-        yield from (_said(one) for one in rdma[:3])
+        yield from map(_said, rdma[:3])
 
 
 @check

@@ -199,7 +199,7 @@ def init_unfinished(log: LogReport) -> Iterator[Proof]:
         if any(rank.state is not STARTED for rank in comm.ranks) or _introduced(log, comm.ident):
             missing = [rank for rank in range(min(comm.nranks, 4096)) if comm.rank(rank) is None]
             if waiting and missing:
-                named = ", ".join(str(rank) for rank in missing[:16])
+                named = ", ".join(map(str, missing[:16]))
                 more = f" and {len(missing) - 16} more" if len(missing) > 16 else ""
                 yield Proof(comm.line, f"not in this log: ranks {named}{more} of {comm.nranks}")
             for rank in waiting:

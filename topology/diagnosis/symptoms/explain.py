@@ -177,7 +177,7 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
         shown[shown.index(reported)] = msgspec.structs.replace(reported, title=title)
     left = _left_over(shown, log)
     if any(note.level is WARN for note in left):
-        shown = [_with_words(finding) for finding in shown]
+        shown = [*map(_with_words, shown)]
     if passed := [note for note in left if note.level is WARN and _went_on(log, note)]:
         shown.append(_unknown_and_survived(passed, log))
     return tuple(sorted(shown, key=lambda finding: finding.severity.order))

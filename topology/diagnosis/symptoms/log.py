@@ -203,11 +203,11 @@ def symptoms(log: LogReport) -> tuple[tuple[Finding, ...], tuple[LogNote, ...]]:
     told = {fact.line for finding in decoded for fact in finding.evidence}
     found = with_defects(fitting((*said, *decoded), around(log)), log)
     origin = any(finding.candidates and _is_origin(finding) for finding in decoded)
-    if any(_echoes(finding) for finding in found) and (of := list(filter(_fails, found))):
+    if any(map(_echoes, found)) and (of := list(filter(_fails, found))):
         found = [_as_origin(one) if one in of else one for one in found]
         origin = True
     if origin:
-        found = [_behind(finding) for finding in found]
+        found = [*map(_behind, found)]
     if describes(log):
         # It names failures to describe them, and accuses nobody.
         return tuple(as_told(one) for one in found if one.id != OPERATION), ()

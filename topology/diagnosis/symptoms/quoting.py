@@ -92,7 +92,7 @@ class Quoter:
                 found.update(islice(holding, 1))
             else:
                 found.update(self._about(self._names(proof.what), words))
-        named = [self._names(device) for device in finding.devices[:MOST_QUOTED]]
+        named = [*map(self._names, finding.devices[:MOST_QUOTED])]
         if not found:
             found.update(place for names in named for place in self._about(names, words))
         if not found:

@@ -153,7 +153,7 @@ def read_list(flag: Flag, text: str, library: Library) -> Reading:
         return skipped("it does not begin with a number")
     if not flag.options:
         return Reading(effective=text)
-    words = [word for word in text.removeprefix("^").split(",") if word]
+    words = [*filter(None, text.removeprefix("^").split(","))]
     if flag.strict and not words:
         return refused(flag, "the list is empty")
     known = {word: word if flag.exact else word.upper() for word in words}

@@ -64,7 +64,7 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
     if comparison.effect.has_times and not comparison.effect.blind:
         unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
         rows = times(comparison)
-        if any(_at_floor(made) for made in (comparison.baseline, comparison.changed)):
+        if any(map(_at_floor, (comparison.baseline, comparison.changed))):
             rows, unsure = (), (FLOOR_TIMES,)
         found.append(Section(title="Predicted all-reduce", table=rows, paragraphs=unsure))
     if of_variables(changes_of(comparison)):

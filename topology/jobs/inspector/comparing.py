@@ -178,7 +178,7 @@ def _kinds(ranks: Mapping[int, Sequence[FinishedOperation]]) -> Iterator[Operati
         rank: {(one.name, one.number, one.message_bytes): one for one in recorded}
         for rank, recorded in ranks.items()
     }
-    shared = set.intersection(*(set(found) for found in own.values()))
+    shared = set.intersection(*map(set, own.values()))
     groups = gathered(((name, size), number) for name, number, size in shared)
     every = {name: _pace(ranks, name) for name, _ in groups}
     for (name, size), numbers in groups.items():

@@ -87,7 +87,7 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
     return told_apart(
         msgspec.structs.replace(
             told,
-            communicators=tuple(communicator(each) for each in told.communicators),
+            communicators=tuple(map(communicator, told.communicators)),
             silent=tuple(settle(lost, None) for lost in told.silent),
         )
     )

@@ -80,7 +80,7 @@ def xgmi_of(
 
     A dead wire has a record too: the driver then calls the pair PCIe, and a link of the GPU down.
     """
-    direct = [peer for peer in seen if _is_direct(peer)]
+    direct = [*filter(_is_direct, seen)]
     links = Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]
     told = [under(link, "bdf") for link in links]
     ends = link_ends(told, frozenset(peer.pair.dst for peer in seen))

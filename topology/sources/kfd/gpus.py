@@ -73,7 +73,7 @@ def parse(raw: Raw) -> PartialNode:
     problems += twice
     lost = _lost(everything)
     if lost:
-        which = ", ".join(str(number) for number in lost[:4]) + " ..." * (len(lost) > 4)
+        which = ", ".join(map(str, lost[:4])) + " ..." * (len(lost) > 4)
         text = f"KFD's links lead to node {which}, of which there is nothing to read"
         problems.append(Problem(source=ORIGIN, kind=ProblemKind.MISMATCH, text=text))
     whole = not lost and all(node.why is None for node in everything)
@@ -83,7 +83,7 @@ def parse(raw: Raw) -> PartialNode:
         _gpu(_Stated(node, devices.get(node.package), absent, counts[node.package], names), whole)
         for _, node in sorted(chosen.items())
     ]
-    denied = any(_denied(node) for node in everything)
+    denied = any(map(_denied, everything))
     for address, device in sorted(devices.items()):
         # Where a node is hidden, as in a container that was not given this GPU, only PCI shows it.
         # Or the device is a package whose other parts are there.

@@ -62,7 +62,7 @@ def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, 
     "devices": the type of the file system on /dev.
     `environment`: the live process's own, which a recording does not have.
     """
-    signs = [name for name in SIGNS if tree.exists(name)]
+    signs = [*filter(tree.exists, SIGNS)]
     if KUBERNETES in (environment or {}):
         signs.append(KUBERNETES)
     found: dict[str, Raw] = {"signs": signs, "levels": limits(tree)}
@@ -100,7 +100,7 @@ def limits(tree: Tree, cgroup: str = OWN_CGROUP) -> list[Raw]:
             if name in _V1_FILES:
                 base = f"sys/fs/cgroup/{name}"
                 levels += [_first_version(tree, folder, name) for folder in _upwards(base, path)]
-    return [level for level in levels if level]
+    return [*filter(None, levels)]
 
 
 def _upwards(base: str, path: str) -> list[str]:

@@ -42,7 +42,7 @@ def read(tree: Tree, container: Raw) -> dict[str, Raw]:
         blind = blind or HIDDEN
     manager: Raw = "running"
     if FABRIC_MANAGER not in seen:
-        installed = any(tree.exists(path) for path in FABRIC_MANAGER_BINARIES)
+        installed = any(map(tree.exists, FABRIC_MANAGER_BINARIES))
         manager = {"error": blind} if blind else "installed" if installed else "absent"
     unseen = blind is not None and MPS not in seen
     return {

@@ -106,7 +106,7 @@ def parse(raw: Raw) -> PartialNode:
             for name, why in missing
             if name in found and isinstance(why, str)
         ),
-        assumptions=tuple(_storable(note) for note in notes),
+        assumptions=tuple(map(_storable, notes)),
     )
 
 

@@ -88,7 +88,7 @@ def _python(
     folders = [FileAnswers(entry, "") for entry in items_of(under(raw, "packages"))]
     for with_torch in (True, False):
         for fields in folders:
-            folder, torch, nccl = (fields.text(key) for key in ("folder", "torch", "nccl"))
+            folder, torch, nccl = map(fields.text, ("folder", "torch", "nccl"))
             if (torch if with_torch else nccl) is None:
                 continue
             packages = fields.raw.get("nccl_packages")

@@ -278,7 +278,7 @@ def plain(value: Any) -> Raw:
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, _LISTS):
-        return [plain(item) for item in value]
+        return [*map(plain, value)]
     if isinstance(value, ctypes.Structure):
         return {field[0]: plain(getattr(value, field[0])) for field in value._fields_}
     if hasattr(value, "__dict__") and vars(value):

@@ -81,10 +81,10 @@ def parse(raw: Raw) -> PartialNode:
 
 def _drive(name: str, fields: FileAnswers, mounts: list[Raw] | None) -> Drive:
     path = fields.text("path") or ""
-    address = next((one for one in reversed(path.split("/")) if ADDRESS.fullmatch(one)), None)
+    address = next(filter(ADDRESS.fullmatch, reversed(path.split("/"))), None)
     if address is None:
         fields.gap("address", "no PCI device is behind it")
-    sizes = [whole(text) for text in words(fields.raw.get("sizes"))]
+    sizes = [*map(whole, words(fields.raw.get("sizes")))]
     known = [size for size in sizes if size is not None and size >= 0]
     if not known:
         fields.gap("size_bytes", fields.absent)

@@ -128,7 +128,7 @@ def _rate(case: Case, a: str, b: str) -> float | None:
 
 def _check_few(case: Case) -> Found:
     gpus = [gpu for gpu in vendors.amds(case) if gpu.partition is None]
-    models = [case.sku(gpu) for gpu in gpus] if len(gpus) == len(case.gpus) else []
+    models = [*map(case.sku, gpus)] if len(gpus) == len(case.gpus) else []
     sku = models[0] if models and models.count(models[0]) == len(models) else None
     if sku is None or not (sku.pair_gbs and sku.link_count and sku.world_size):
         return None

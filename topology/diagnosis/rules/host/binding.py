@@ -158,7 +158,7 @@ def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[st
     """
     near = [local_cpus(case, gpu) for gpu in gpus]
     cpus, nodes = members(process.cpu_affinity), members(process.memory_nodes)
-    wanted = [gpu_numa(gpu) for gpu in gpus]
+    wanted = [*map(gpu_numa, gpus)]
     if cpus and all(local is not None and not cpus & local for local in near):
         where = ", ".join(sorted({str(node) for node in wanted if node is not None}))
         place = f" (NUMA node {where})" if where else ""

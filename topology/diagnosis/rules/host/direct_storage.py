@@ -160,7 +160,7 @@ def _turned(case: Case, drives: Sequence[Drive]) -> list[Turned]:
         for gpu in case.gpus:
             if not meet_in_switch(case, address, gpu.address):
                 continue
-            between = tuple(one for one in way(case, address, gpu.address) or () if redirects(one))
+            between = tuple(filter(redirects, way(case, address, gpu.address) or ()))
             ends = tuple(
                 one
                 for end in (address, gpu.address)

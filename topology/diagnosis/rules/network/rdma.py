@@ -224,7 +224,7 @@ def _far(case: Case) -> Found:
     # No job runs over two vendors, so their boards are not compared.
     makers = {gpu.vendor for gpu in have}
     without = faulty([gpu for gpu in case.gpus if gpu not in have and gpu.vendor in makers])
-    skus = [case.sku(gpu) for gpu in without]
+    skus = [*map(case.sku, without)]
     board = all(sku is not None and sku.fabric in WIRED for sku in skus)
     whole = not case.in_container  # a container may have been given only some NICs; a job sees all
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")

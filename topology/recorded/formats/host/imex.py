@@ -35,7 +35,7 @@ def _parse(lines: list[str]) -> PartialNode:
         if found := _NODE.match(line):
             nodes.setdefault(int(found[1]), _node(found))
         elif found := _HEAD.match(line):
-            order = [int(number) for number in found[1].split()]
+            order = [*map(int, found[1].split())]
         elif order and (found := _ROW.match(line)):
             for to, letter in zip(order, found[2].split(), strict=False):
                 if letter != CONNECTED:

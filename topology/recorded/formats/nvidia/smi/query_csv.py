@@ -132,7 +132,7 @@ def _parse(lines: list[str]) -> PartialNode:
 
 
 def _part(rows: dict[str, dict[str, str]], names: list[str]) -> PartialNode:
-    shown = [_printed(row) for row in rows.values()]
+    shown = [*map(_printed, rows.values())]
     assumed: tuple[str, ...] = ()
     unnumbered = all(item.number is None for item in shown)
     whole = all(row.get("count") == str(len(rows)) for row in rows.values())

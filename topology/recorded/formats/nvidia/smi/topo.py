@@ -164,7 +164,7 @@ def _parse(lines: list[str]) -> PartialNode:
         raise FormatError("two devices have the same name in the NIC legend")
     pairs: list[GpuPair] = []
     relations: list[ReportedRelation] = []
-    gpus = [name for name in table.columns if GPU.match(name)]
+    gpus = [*filter(GPU.match, table.columns)]
     for row, cells in table.rows.items():
         for column, letters in zip(table.columns, cells, strict=True):
             if row == column:
