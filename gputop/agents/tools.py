@@ -387,9 +387,6 @@ def _next(asked: NextMeasurementTool) -> Heard:
 
 def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[AgentFact]:
     """What decides between candidates first, then the probes that rules wait for."""
-    from gputop.checking.runs import all_rules
-    from gputop.measuring.quantities import specs
-
     for finding in findings:
         for one in finding.candidates:
             if one.needs:
@@ -400,6 +397,16 @@ def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[Agent
                     ", ".join(finding.sources),
                     why=(f"possible: {one.cause}",),
                 )
+    yield from _waited_for(of, gpus)
+    for lack in of.evidence_missing:
+        yield AgentFact(f"read {lack.what}", lack.printed_by or None, OPEN, "", why=(lack.why,))
+
+
+def _waited_for(of: Any, gpus: int) -> Iterator[AgentFact]:
+    """The probes that rules wait for, the one that most wait for first."""
+    from gputop.checking.runs import all_rules
+    from gputop.measuring.quantities import specs
+
     waiting: dict[str, list[str]] = {}
     for rule in all_rules():
         asks = _PROBE.search(rule.evidence) if rule.id in of.not_examined else None
@@ -413,8 +420,6 @@ def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[Agent
             specs()[probe].measures,
             why=tuple(f"would decide: {title}" for title in waiting[probe]),
         )
-    for lack in of.evidence_missing:
-        yield AgentFact(f"read {lack.what}", lack.printed_by or None, OPEN, "", why=(lack.why,))
 
 
 class AgentTool(NamedTuple):

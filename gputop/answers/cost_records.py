@@ -121,6 +121,11 @@ class CostAnswer(Answer, frozen=True, kw_only=True, tag="gputop.cost/1"):
         return ANSWERED if timed or any(one.decode_s for one in self.serving) else WARNINGS
 
 
+_TIMES = ("step_s", "least_s", "most_s", "products_s", "attention_s", "between_s", "optimizer_s",
+          "bubble_s", "host_s")  # fmt: skip
+"""What the document says of a step as its time says it; None where no time is known."""
+
+
 def layout_of(one: RankedLayout, why: str, edges: LayoutEdges) -> CostLayout:
     """The same, as a record of the document."""
     time, peak, plan, ways = one.time, one.peak, one.plan, one.layout
@@ -131,18 +136,10 @@ def layout_of(one: RankedLayout, why: str, edges: LayoutEdges) -> CostLayout:
         fits=one.fits,
         needed_bytes=peak.needed, states_bytes=peak.states,
         activations_bytes=peak.activations, loss_bytes=peak.loss,
-        step_s=None if time is None else time.step_s,
-        least_s=None if time is None else time.least_s,
-        most_s=None if time is None else time.most_s,
+        **{name: getattr(time, name, None) for name in _TIMES},
         tokens_per_s=None if time is None else one.tokens_per_s,
         mfu=one.used,
         tflops=one.tflops, replica_tokens=one.replica_tokens, hides_tokens=one.hides_tokens,
-        products_s=None if time is None else time.products_s,
-        attention_s=None if time is None else time.attention_s,
-        between_s=None if time is None else time.between_s,
-        optimizer_s=None if time is None else time.optimizer_s,
-        bubble_s=None if time is None else time.bubble_s,
-        host_s=None if time is None else time.host_s,
         communication=() if time is None else time.exposed,
         edge=None if time is None else edges.of(one.layout, time),
         why=why,

@@ -238,24 +238,23 @@ def _speeds(check: NcclCheck) -> list[str]:
     return lines
 
 
+def _counted(pairs: Sequence[PairCheck], total: int, how: str) -> list[str]:
+    return [
+        f"transport, {count} of {total} pairs: {_labels(labels)}, {how}"
+        for labels, count in Counter(pair.logged for pair in pairs).most_common()
+    ]
+
+
 def _transports(check: NcclCheck, names: Names) -> list[str]:
     """Count the pairs that agree by label, and list the pairs that do not."""
-    same = Counter(pair.logged for pair in check.pairs if pair.agrees is True)
     total = len(check.pairs)
-    lines = [
-        f"transport, {count} of {total} pairs: {_labels(labels)}, as predicted"
-        for labels, count in same.most_common()
-    ]
+    lines = _counted([pair for pair in check.pairs if pair.agrees is True], total, "as predicted")
     differing = [pair for pair in check.pairs if pair.agrees is False]
     lines += [_differs(pair, names) for pair in differing[:MOST_PAIRS]]
     if len(differing) > MOST_PAIRS:
         lines.append(f"... and {len(differing) - MOST_PAIRS} pairs more that differ")
     silent = [pair for pair in check.pairs if pair.agrees is None]
-    only_logged = Counter(pair.logged for pair in silent if pair.logged)
-    lines += [
-        f"transport, {count} of {total} pairs: {_labels(labels)}, not predicted"
-        for labels, count in only_logged.most_common()
-    ]
+    lines += _counted([pair for pair in silent if pair.logged], total, "not predicted")
     unlogged = sum(not pair.logged for pair in silent)
     if unlogged and unlogged < total:
         lines.append(f"{unlogged} of {total} pairs do not show in the log")

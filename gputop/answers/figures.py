@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from gputop.answers.figure_words import (
@@ -45,21 +45,20 @@ Kind = TypeVar("Kind", bound=Hashable)
 def blocks_of(known: Expectations, names: Names) -> tuple[Block, ...]:
     """All figures of a run with their verdicts; judged ones first, then what follows from them."""
     pairs = [pair for pair in known.pairs() if not quantity_of(pair[0]).in_check]
-    figures = [figure for figure, _ in pairs]
-    kinds = _grouped(pairs, _table_of)
+    kinds = gathered_by(pairs, _table_of)
     added_up = _added_up()
     groups = _matrices(kinds.get("matrix", []), added_up, names)
-    groups += [_sweep(*swept) for swept in _grouped(kinds.get("sweep", ()), _quantity).items()]
+    groups += [_sweep(*swept) for swept in gathered_by(kinds.get("sweep", ()), _quantity).items()]
     for key in sorted(added_up):
         copies = [pair for pair in kinds.get("matrix", ()) if pair[0].quantity == key]
         totals = [f for f, _ in kinds.get("total", ()) if quantity_of(f).total_of == key]
-        groups.append(_at_once(copies, totals, names) if copies or totals else [])
+        groups.append(_at_once(copies, totals, names))
     groups.append(_devices(kinds.get("device", ()), names))
     groups += _tables_of_ranks(kinds.get("ranks", ()))
     groups.append(_first_use(kinds.get("first use", ()), names))
     groups.append(_others(kinds.get("row", ()), names))
     odd = dict.fromkeys(
-        f"{_who(figure, names)}: {clean(figure.why_none)}" for figure in figures if figure.why_none
+        f"{_who(figure, names)}: {clean(figure.why_none)}" for figure, _ in pairs if figure.why_none
     )
     groups.append([*map(Text, odd)])
     ends = (*low_lines(known, names), *combined_lines(known), unjudged(known))
@@ -80,10 +79,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], corner: str = "")
     """A table of figures; each row begins with its label."""
     columns = tuple(Column(head, right=True) for head in (corner, *heads))
     return Table(columns, tuple(tuple(row) for row in rows), indent=0, folds=True)
-
-
-def _grouped(pairs: Pairs, kind: Callable[[Pair], Kind]) -> dict[Kind, list[Pair]]:
-    return gathered_by(pairs, kind)
 
 
 def _quantity(pair: Pair) -> Quantity:
@@ -140,9 +135,9 @@ def _in_order(devices: Iterable[str], names: Names) -> list[str]:
 def _matrices(pairs: Pairs, added_up: frozenset[str], names: Names) -> list[list[Block]]:
     """A matrix for each quantity and variant; rows are sources, columns destinations."""
     groups: list[list[Block]] = []
-    by_quantity = _grouped(pairs, _quantity)
+    by_quantity = gathered_by(pairs, _quantity)
     for quantity in in_declared_order(by_quantity):
-        for variant, found in _grouped(by_quantity[quantity], lambda p: p[0].variant).items():
+        for variant, found in gathered_by(by_quantity[quantity], lambda p: p[0].variant).items():
             figures = [figure for figure, _ in found]
             if quantity.key in added_up and not _is_whole(figures):
                 continue  # a ring or a star: its row in the table of patterns says everything
@@ -222,7 +217,7 @@ def _wrong(figure: Measurement) -> str:
 
 def _sweep(quantity: Quantity, pairs: Pairs) -> list[Block]:
     """Rows are sizes, columns the lowest, median and highest of all devices or pairs."""
-    by_size = _grouped(pairs, lambda pair: pair[0].bytes_per_copy or 0)
+    by_size = gathered_by(pairs, lambda pair: pair[0].bytes_per_copy or 0)
     found = {size: _values(swept) for size, swept in sorted(by_size.items())}
     rows = [(units.size(size), *_spread(values)) for size, values in found.items() if values]
     return [Text(_heading(quantity) + made_up(pairs)), table(_SPREAD, rows, "size")]
@@ -230,7 +225,9 @@ def _sweep(quantity: Quantity, pairs: Pairs) -> list[Block]:
 
 def _at_once(pairs: Pairs, totals: Sequence[Measurement], names: Names) -> list[Block]:
     """Simultaneous copies, a row for each pattern: GB/s of each copy and of all together."""
-    by_pattern = _grouped(pairs, lambda pair: pair[0].variant or "")
+    if not (pairs or totals):
+        return []
+    by_pattern = gathered_by(pairs, lambda pair: pair[0].variant or "")
     together = {figure.variant or "": figure.value for figure in totals}
     rows = []
     for pattern in dict.fromkeys((*by_pattern, *together)):
@@ -250,11 +247,11 @@ def _tables_of_ranks(pairs: Pairs) -> list[list[Block]]:
         quantity = quantity_of(pair[0])
         return pair[0].variant or "", f"{quantity.heading or quantity.title}, {quantity.unit}"
 
-    return [_ranks(*kind, found) for kind, found in _grouped(pairs, head).items()]
+    return [_ranks(*kind, found) for kind, found in gathered_by(pairs, head).items()]
 
 
 def _ranks(variant: str, heading: str, pairs: Pairs) -> list[Block]:
-    by_quantity = _grouped(pairs, _quantity)
+    by_quantity = gathered_by(pairs, _quantity)
     quantities = in_declared_order(by_quantity)
     cells = {(figure.bytes_per_copy or 0, quantity_of(figure)): figure for figure, _ in pairs}
     rows = [
@@ -305,7 +302,7 @@ def _devices(pairs: Pairs, names: Names) -> list[Block]:
     """Rows are devices and columns are figures; swapped where there are many figures."""
     if not pairs:
         return []
-    columns = _grouped(pairs, _head)
+    columns = gathered_by(pairs, _head)
     devices = _in_order((figure.src or "" for figure, _ in pairs), names)
     fill = _by_device if len(columns) <= MOST_COLUMNS else _by_figure
     units_ = dict.fromkeys(figure.unit for figure, _ in pairs if figure.unit)

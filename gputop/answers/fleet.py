@@ -387,6 +387,22 @@ def _by_host(fleet: Fleet) -> Iterator[Block]:
         yield Text(f"{host}: {fleet.states[host].word}: {', '.join(ids)}", indent=2)
 
 
+def _test_of_host(cases: Xml.Element, fleet: Fleet, host: str) -> None:
+    """What is wrong with one node alone."""
+    case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=host, time="0")
+    state = fleet.states[host]
+    found = [
+        item
+        for item in fleet.by_host.get(host, ())
+        if item.severity.counts and item.scope is not SHARED
+    ]
+    if state in FAILED or state is NodeState.CANNOT_TELL:
+        message = xml_text(found[0].title if found else state)
+        kind = "failure" if state in FAILED else "error"
+        element = Xml.SubElement(case, kind, type=state, message=message)
+        element.text = xml_text("\n".join(map(_line, found)))
+
+
 def junit_suite(fleet: Fleet) -> Xml.Element:
     """The document: a test case for each node, and for each fault that nodes share."""
     counts = fleet.counts
@@ -407,19 +423,7 @@ def junit_suite(fleet: Fleet) -> Xml.Element:
     root = Xml.Element("testsuites", {"name": "gputop fleet", **totals})
     cases = Xml.SubElement(root, "testsuite", {"name": "gputop fleet", "skipped": "0", **totals})
     for host in fleet.hosts:
-        case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=host, time="0")
-        state = fleet.states[host]
-        found = [
-            item
-            for item in fleet.by_host.get(host, ())
-            if item.severity.counts and item.scope is not SHARED
-        ]
-        text = xml_text("\n".join(map(_line, found)))
-        message = xml_text(found[0].title if found else state)
-        if state in FAILED:
-            Xml.SubElement(case, "failure", type=state, message=message).text = text
-        elif state is NodeState.CANNOT_TELL:
-            Xml.SubElement(case, "error", type=state, message=message).text = text
+        _test_of_host(cases, fleet, host)
     for item in whole:
         case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=item.id, time="0")
         kind = "error" if item.severity == severity.CANNOT_TELL else "failure"
@@ -469,6 +473,18 @@ def _by_cluster_shell(text: str) -> tuple[str, ...]:
     return hosts
 
 
+def _fabric_of_file(name: str) -> SwitchFabric:
+    """A file, also one of Slurm's by its name alone. Raises OSError and ValueError."""
+    path = Path(name)
+    if not path.exists() and path.name == name:
+        path = SLURM / name
+    with path.open("rb") as file:
+        data = file.read(LIMIT_BYTES + 1)
+    if len(data) > LIMIT_BYTES:
+        raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
+    return fabric_from(data.decode("utf-8", "replace"), str(path))
+
+
 def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -> SwitchFabric:
     """The network as the option names it; an empty one without it. Raises Exit.
 
@@ -482,14 +498,7 @@ def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -
     try:
         if guess is not None:
             return fabric_guessed(hosts(), int(guess[1]) if guess[1] else None)
-        path = Path(topology)
-        if not path.exists() and path.name == topology:
-            path = SLURM / topology
-        with path.open("rb") as file:
-            data = file.read(LIMIT_BYTES + 1)
-        if len(data) > LIMIT_BYTES:
-            raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
-        return fabric_from(data.decode("utf-8", "replace"), str(path))
+        return _fabric_of_file(topology)
     except OSError as error:
         raise Exit(f"{clean(topology, 200)}: {error.strerror}", USAGE) from error
     except ValueError as error:

@@ -193,22 +193,22 @@ def _answer_of(
 
 
 # What is in use, and what cannot be used.
+def _idle_then(snapshot: NodeSnapshot, gpus: Sequence[str], names: Mapping[str, str]) -> Idle:
+    """The GPUs that were idle when a node was recorded."""
+    # One reading is all there is: a second one of the same counts it as lasting.
+    samples = [snapshot.readings.gpus] * 2
+    verdicts = {address: judge(samples, (address,), names) for address in gpus}
+    return Idle(
+        free=tuple(address for address, one in verdicts.items() if not one.busy),
+        busy=tuple((address, "; ".join(one.busy)) for address, one in verdicts.items() if one.busy),
+        blind=tuple(text for one in verdicts.values() for text in one.blind),
+    )
+
+
 def _in_use(snapshot: NodeSnapshot, node: Node, gpus: Sequence[str]) -> Idle:
     """The GPUs that somebody uses, with who it is; of a recording by what it holds."""
     names = {address: node.devices.name(address) for address in gpus}
-    if snapshot.is_live:
-        found = idle(gpus, names)
-    else:
-        # One reading is all there is: a second one of the same counts it as lasting.
-        samples = [snapshot.readings.gpus] * 2
-        verdicts = {address: judge(samples, (address,), names) for address in gpus}
-        found = Idle(
-            free=tuple(address for address, one in verdicts.items() if not one.busy),
-            busy=tuple(
-                (address, "; ".join(one.busy)) for address, one in verdicts.items() if one.busy
-            ),
-            blind=tuple(text for one in verdicts.values() for text in one.blind),
-        )
+    found = idle(gpus, names) if snapshot.is_live else _idle_then(snapshot, gpus, names)
     known = {process.pid: process for process in snapshot.readings.processes}
     busy = []
     for address, why in found.busy:
@@ -233,18 +233,19 @@ def _unsure(node: Node, gpus: Sequence[str], use: Idle) -> set[str]:
     }
 
 
+def _shut(node: Node, address: str) -> str:
+    """Why a GPU takes no job as it is set up."""
+    gpu, reading = node.devices.gpus[address], node.reading(address)
+    if reading is not None and reading.lost:
+        return "the driver has lost it"
+    if gpu.mig_enabled:
+        return "MIG is on: a job gets a part of it"
+    return "its compute mode is prohibited" if gpu.compute_mode == PROHIBITED else ""
+
+
 def _unfit(node: Node, gpus: Sequence[str]) -> tuple[dict[str, str], set[str]]:
     """GPUs that cannot be used, with the reason, and those with a fault that slows them down."""
-    out: dict[str, str] = {}
-    for address in gpus:
-        gpu = node.devices.gpus[address]
-        reading = node.reading(address)
-        if reading is not None and reading.lost:
-            out[address] = "the driver has lost it"
-        elif gpu.mig_enabled:
-            out[address] = "MIG is on: a job gets a part of it"
-        elif gpu.compute_mode == PROHIBITED:
-            out[address] = "its compute mode is prohibited"
+    out = {address: why for address in gpus if (why := _shut(node, address))}
     ailing: set[str] = set()
     whole = node if node.decided else node.without_prediction("a choice of GPUs needs none")
     for one in diagnose(Case(whole)).findings:

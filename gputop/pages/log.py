@@ -261,6 +261,11 @@ def _transports(read: ReadLog, comm: Communicator) -> Iterator[Block]:
         yield Rows(tuple(_matrix(comm, ends, pairs, failed)))
         if failed:
             yield _muted(f"✗ {' and '.join(sorted(failed))}: failed, as a finding above says")
+    yield from _by_label(comm)
+    yield from _differences(pairs.values())
+
+
+def _by_label(comm: Communicator) -> Iterator[Block]:
     counts = Counter(comm.all_labels().values())
     for labels, count in counts.most_common(MOST_ROWS):
         yield _line(
@@ -270,12 +275,16 @@ def _transports(read: ReadLog, comm: Communicator) -> Iterator[Block]:
             hanging=12,
         )
     yield from _more(counts, MOST_ROWS, "label")
-    silent = sum(pair.agrees is None for pair in pairs.values())
+
+
+def _differences(pairs: Collection[PairAgreement]) -> Iterator[Block]:
+    """Pairs of which the log tells nothing, or something else than was predicted."""
+    silent = sum(pair.agrees is None for pair in pairs)
     if silent:
         which = "1 pair is" if silent == 1 else f"{silent} pairs are"
         text = f"{which} not in the log: nothing was sent, or other ranks' lines are elsewhere"
         yield _muted(f"· {text}", indent=3)
-    different = [pair for pair in pairs.values() if pair.agrees is False]
+    different = [pair for pair in pairs if pair.agrees is False]
     for pair in different[:MOST_ROWS]:
         yield _compared_line(
             pair.agrees,
@@ -412,6 +421,14 @@ def _choices(read: ReadLog, comm: Communicator) -> Iterator[Text]:
         yield _muted("none in the log: NCCL_DEBUG_SUBSYS lacks TUNING")
 
 
+def _skipped(agreement: Agreement) -> Iterator[str]:
+    yield from agreement.skipped
+    if agreement.outside:
+        named = ", ".join(map(str, agreement.outside[:32]))
+        more = " …" if len(agreement.outside) > 32 else ""
+        yield f"ranks {named}{more} are on other hosts or GPUs: outside the prediction"
+
+
 def _prediction(read: ReadLog) -> Iterator[Text]:
     agreement = read.overlay.agreement
     yield _line((clean(agreement.sentence, 400), STRONG), hanging=0)
@@ -425,12 +442,7 @@ def _prediction(read: ReadLog) -> Iterator[Text]:
             yield item_line(item)
     for reason in agreement.reasons:
         yield _line(("why: ", Role.FLAG), (clean(reason, 300), PLAIN), indent=2, hanging=5)
-    skipped = list(agreement.skipped)
-    if agreement.outside:
-        named = ", ".join(map(str, agreement.outside[:32]))
-        more = " …" if len(agreement.outside) > 32 else ""
-        skipped.append(f"ranks {named}{more} are on other hosts or GPUs: outside the prediction")
-    for text in skipped:
+    for text in _skipped(agreement):
         yield _muted(f"· {clean(text, 300)}", indent=2)
     for text in read.overlay.assumptions:
         yield _line(("assumed: ", WARN), (clean(text, 300), PLAIN), indent=2, hanging=9)

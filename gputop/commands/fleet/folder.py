@@ -21,16 +21,20 @@ NO_FOLDER = (
 )
 
 
+def _carry_out_demo(asked: FleetRequest) -> int:
+    made_up = import_module("gputop.commands.fleet.made_up")
+    with TemporaryDirectory(prefix="gputop-") as place:
+        folder = Path(place, "demo")
+        leaves, nodes = str(made_up.make_fleet(folder)), made_up.ASKED
+        return carry_out(
+            replace(asked, demo=False, folder=str(folder), nodes=nodes, topology=leaves)
+        )
+
+
 def carry_out(asked: FleetRequest) -> int:
     """Open the app where nothing else is asked for; else print the answer. Raises Exit."""
     if asked.demo:
-        made_up = import_module("gputop.commands.fleet.made_up")
-        with TemporaryDirectory(prefix="gputop-") as place:
-            folder = Path(place, "demo")
-            leaves = str(made_up.make_fleet(folder))
-            nodes = made_up.ASKED
-            made = replace(asked, demo=False, folder=str(folder), nodes=nodes, topology=leaves)
-            return carry_out(made)
+        return _carry_out_demo(asked)
     if not asked.folder:
         raise Exit(NO_FOLDER, USAGE)
     plain = asked.as_json or asked.as_text or asked.verbose or asked.junit or asked.since

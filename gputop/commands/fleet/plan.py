@@ -177,6 +177,15 @@ def _say_passed(read: FolderRead) -> None:
         warn(f"passed over, {clean(why, 300)}: {clean(', '.join(names[:_NAMED]), 400)}{more}")
 
 
+def _sbatch(planned: FleetPlan, folder: str) -> str:
+    """The script for Slurm. Raises Exit where nothing is left to run."""
+    if planned.pairs or planned.sets:
+        return sbatch(planned, os.path.abspath(folder), __version__)
+    why = _HEADS.get(planned.verdict, "Cannot tell.")
+    said = f"{why[:1].lower()}{why[1:].rstrip('.')}"
+    raise Exit(f"no round is left to run: {said}", planned.verdict.exit_code)
+
+
 def _print(
     planned: FleetPlan, read: FolderRead, shape: str, output: str | None, folder: str
 ) -> None:
@@ -198,13 +207,7 @@ def _print(
     if shape == "json":
         text = json_text(document) + "\n"
     elif shape == "sbatch":
-        if not planned.pairs and not planned.sets:
-            why = _HEADS.get(planned.verdict, "Cannot tell.")
-            raise Exit(
-                f"no round is left to run: {why[:1].lower()}{why[1:].rstrip('.')}",
-                planned.verdict.exit_code,
-            )
-        text = sbatch(planned, os.path.abspath(folder), __version__)
+        text = _sbatch(planned, folder)
     elif shape == "hostfile":
         text = "".join(f"{','.join(one.split())}\n" for one in hostfiles(planned).values())
     else:

@@ -238,6 +238,14 @@ def step_lines(found: CostAnswer, one: CostLayout, width: int) -> Iterator[Line]
     )
 
 
+def _sent(part: Exposed, step: float, width: int) -> Line:
+    """What goes over the wire, and what of that hides behind the products."""
+    sent = f"{figure(part.bytes_sent / 1e9)} GB over {part.wire}"
+    hidden = part.seconds - part.exposed_s
+    behind = "" if hidden < 0.005 * step else f", {duration(hidden)} more hides"
+    return ((left(f"  {sent}{behind}", width), "muted"),)
+
+
 def _time_lines(one: CostLayout, step: float, width: int) -> Iterator[Line]:
     parts: list[tuple[str, float, str, Exposed | None]] = [
         ("products", one.products_s or 0.0, "bar", None),
@@ -259,10 +267,7 @@ def _time_lines(one: CostLayout, step: float, width: int) -> Iterator[Line]:
             (bar(seconds / step, room), ink),
         )
         if part is not None:
-            sent = f"{figure(part.bytes_sent / 1e9)} GB over {part.wire}"
-            hidden = part.seconds - part.exposed_s
-            behind = "" if hidden < 0.005 * step else f", {duration(hidden)} more hides"
-            yield ((left(f"  {sent}{behind}", width), "muted"),)
+            yield _sent(part, step, width)
     between = ""
     if one.least_s is not None and one.most_s is not None:
         between = f"{duration(one.least_s)} and {duration(one.most_s)}"
@@ -273,19 +278,26 @@ def _time_lines(one: CostLayout, step: float, width: int) -> Iterator[Line]:
     )
 
 
+def _filled(sizes: Iterable[float]) -> list[tuple[str, str]]:
+    """Parts of so many cells, rounded where they end."""
+    spans: list[tuple[str, str]] = []
+    drawn, taken = 0, 0.0
+    for size, (sign, ink) in zip(sizes, FILLS, strict=False):
+        taken += size
+        cells = round(taken) - drawn
+        spans.append((sign * cells, ink))
+        drawn += cells
+    return spans
+
+
 def memory_lines(parts: Iterable[tuple[str, float]], has: int | None, width: int) -> Iterator[Line]:
     """One bar of all parts against what a GPU has, and what each sign means."""
     every = [(name, size) for name, size in parts]
     needed = sum(size for _, size in every)
     most = max(needed, float(has or 0.0)) or 1.0
     room = max(min(width, NAME + TIME + SHARE + 2 + MOST_BAR), 10)
-    spans: list[tuple[str, str]] = []
-    drawn, taken = 0, 0.0
-    for (_, size), (sign, ink) in zip(every, FILLS, strict=False):
-        taken += size
-        cells = round(room * taken / most) - drawn
-        spans.append((sign * cells, ink))
-        drawn += cells
+    spans = _filled([room * size / most for _, size in every])
+    drawn = sum(len(text) for text, _ in spans)
     too_large = has is not None and needed > has
     said = f"{_memory(needed, has)}{': too large' if too_large else ''}"
     yield (("memory  ", "strong"), (said, "warn" if too_large else ""))

@@ -332,6 +332,26 @@ PLACES = {
 """Where the CPUs of a rank are; on a host with one NUMA node the question does not arise."""
 
 
+def _on_two_lines(sentence: Line, width: int) -> tuple[Line, ...]:
+    """What is said of a job, on two lines if need be."""
+    (text, ink), *tail = sentence
+    first, *rest = wrapped(((text, ink),), width, 2)
+    if not rest and width_of(sentence) <= width:
+        return (sentence,)
+    more = " ".join(text_of(line).strip() for line in rest)
+    return first, (*cut(((f"  {more}", ink),), width - width_of(tail)), *tail)
+
+
+def _loudest(crowd: int, findings: Sequence[Finding]) -> Line:
+    """That processes crowd on CPUs, else the worst finding."""
+    if crowd:
+        ranks = f"{crowd} processes are bound to fewer CPUs than they are"
+        return ("▼ ", "warn bold"), (ranks, "warn bold")
+    sign, ink, _ = findings[0].severity.shown
+    more = f" · {len(findings) - 1} more" if len(findings) > 1 else ""
+    return (f"{sign} {clean(findings[0].title, 200)}", f"{ink} bold".strip()), (more, "muted")
+
+
 def head_lines(
     found: Sequence[Job],
     snapshot: NodeSnapshot,
@@ -344,31 +364,14 @@ def head_lines(
 
     `sentence`: what is said of that job, on two lines if need be; `step`: what to do about it.
     """
-    told: tuple[Line, ...] = ()
-    if sentence is not None:
-        (text, ink), *tail = sentence
-        first, *rest = wrapped(((text, ink),), width, 2)
-        if not rest and width_of(sentence) <= width:
-            told = (sentence,)
-        else:
-            more = " ".join(text_of(line).strip() for line in rest)
-            told = first, (*cut(((f"  {more}", ink),), width - width_of(tail)), *tail)
-        if step:
-            do: Line = (("  Do ", "muted"), (clean(step, 200), "strong"), ("  y copies", "muted"))
-            free = _free(snapshot)
-            return (*told, cut((*do, *free), width))
+    told = () if sentence is None else _on_two_lines(sentence, width)
     jobs, free = _jobs(found, snapshot), _free(snapshot)
+    if told and step:
+        do: Line = (("  Do ", "muted"), (clean(step, 200), "strong"), ("  y copies", "muted"))
+        return (*told, cut((*do, *free), width))
     crowd = crowded(user.reading for job in found for user in job.processes)
-    if crowd:
-        ranks = f"{len(crowd)} processes are bound to fewer CPUs than they are"
-        loud = cut((("▼ ", "warn bold"), (ranks, "warn bold")), width)
-        return (*told, loud, *(() if told else (cut((*jobs, *free), width),)))
-    if findings:
-        worst = findings[0]
-        sign, ink, _ = worst.severity.shown
-        more = f" · {len(findings) - 1} more" if len(findings) > 1 else ""
-        title = (f"{sign} {clean(worst.title, 200)}", f"{ink} bold".strip())
-        loud = cut((title, (more, "muted")), width)
+    if crowd or findings:
+        loud = cut(_loudest(len(crowd), findings), width)
         return (*told, loud, *(() if told else (cut((*jobs, *free), width),)))
     if told:
         return (*told, cut((("  ", ""), *jobs, *free), width))

@@ -86,16 +86,19 @@ class Canvas:
         for (x, y), pen in self._pens.items():
             self._set(x, y, self._character(pen), pen.style)
         for line in drawing.lines:
-            style = line_style(line, marks)
-            for label in line.labels:
-                name = "bad" if label.weak else "label"
-                self.write(label.x, label.y, label.text, style if style in LIT else name)
-            if style == "bottleneck" and line.labels:
-                # A sign beside the colour, in the free cell between the line and its label.
-                first = line.labels[0]
-                self.write(first.x - (not first.text.startswith(" ")), first.y, "▲", style)
+            self._labels(line, marks)
         for box in drawing.boxes:
             self._texts(box, marks)
+
+    def _labels(self, line: Line, marks: Marks) -> None:
+        style = line_style(line, marks)
+        for label in line.labels:
+            name = "bad" if label.weak else "label"
+            self.write(label.x, label.y, label.text, style if style in LIT else name)
+        if style == "bottleneck" and line.labels:
+            # A sign beside the colour, in the free cell between the line and its label.
+            first = line.labels[0]
+            self.write(first.x - (not first.text.startswith(" ")), first.y, "▲", style)
 
     def write(self, x: int, y: int, text: str, style: str) -> None:
         """Put a text into a row; what does not fit is left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputop.screens.map import xgmi as wiring_xgmi
@@ -203,15 +203,8 @@ def _rate(wire: Any, lead: str) -> str:
     return f"{lead}{short(wire.payload_gbs)} GB/s" if wire.payload_gbs is not None else ""
 
 
-def ends_text(
-    report: Report, drawing: Drawing, path: Path | None, a: str, b: str
-) -> tuple[Line, Line]:
-    """Two lines about a pair of nodes."""
-    graph = report.graph
-    head: list[tuple[str, str]] = [("  ", "")]
-    if path is None:
-        head += [(f"{label(graph, a)} → {label(graph, b)}", "strong")]
-        return tuple(head), (("  nothing that was read joins these two", "muted"),)
+def _steps(graph: nx.Graph[str], drawing: Drawing, path: Path) -> Iterator[tuple[str, str]]:
+    """The boxes that a path goes through, and its wires between them."""
     narrow = None if has_one_rate(path) else path.bottleneck
     shown: str | None = None
     passed: list[int] = []
@@ -222,10 +215,22 @@ def ends_text(
         if box is None or box.id == shown:
             continue
         if shown is not None:
-            head.append(_leg([path.wires[step] for step in passed], narrow in passed))
+            yield _leg([path.wires[step] for step in passed], narrow in passed)
             passed = []
         shown = box.id
-        head.append((_step(graph, node), "strong" if node in (a, b) else ""))
+        yield _step(graph, node), "strong" if node in (path.nodes[0], path.nodes[-1]) else ""
+
+
+def ends_text(
+    report: Report, drawing: Drawing, path: Path | None, a: str, b: str
+) -> tuple[Line, Line]:
+    """Two lines about a pair of nodes."""
+    graph = report.graph
+    head: list[tuple[str, str]] = [("  ", "")]
+    if path is None:
+        head += [(f"{label(graph, a)} → {label(graph, b)}", "strong")]
+        return tuple(head), (("  nothing that was read joins these two", "muted"),)
+    head += _steps(graph, drawing, path)
     verdict = _verdict(report.snapshot, a, b, path)
     if path.kind is WireKind.NVLINK and len(path.nodes) > 2:
         over = " and ".join(label(graph, node) for node in path.nodes[1:-1])
@@ -261,21 +266,25 @@ def _step(graph: nx.Graph[str], node: str) -> str:
     return "NVSwitch" if kind == "nvswitch" else label(graph, node)
 
 
-def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
-    spans: list[tuple[str, str]] = [("  ", "")]
+def _narrowest(path: Path) -> Iterator[tuple[str, str]]:
+    """The narrowest part of a path, and what of it is not known."""
     narrowest = path.narrowest
     if narrowest is not None and path.payload_gbs is not None:
         most = "at most " if path.relayed else ""
-        spans.append((f"▲ bottleneck {most}{short(path.payload_gbs)} GB/s", "warn"))
-        spans.append((f" one way: {narrowest.name()}", ""))
+        yield f"▲ bottleneck {most}{short(path.payload_gbs)} GB/s", "warn"
+        yield f" one way: {narrowest.name()}", ""
         if path.relayed:
-            spans.append(("; which GPUs lie between is not told", "muted"))
+            yield "; which GPUs lie between is not told", "muted"
         elif not path.complete:
-            spans.append((" (or a part whose rate is not known)", "muted"))
+            yield " (or a part whose rate is not known)", "muted"
     elif all(wire.inside for wire in path.wires) and path.kind is WireKind.XGMI:
-        spans.append((path.wires[0].source, ""))
+        yield path.wires[0].source, ""
     else:
-        spans.append(("no rate on this path is known", "muted"))
+        yield "no rate on this path is known", "muted"
+
+
+def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
+    spans = [("  ", ""), *_narrowest(path)]
     basis, measured = there_and_back(snapshot, a, b)
     if measured:
         spans += [DOT, (f"{basis} ", "muted"), (measured, "good"), (" there / back", "muted")]

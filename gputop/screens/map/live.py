@@ -8,7 +8,7 @@ from gputop.topology.model import units
 from gputop.topology.sketch.drawing import Drawing, Line, Slot
 from gputop.topology.sketch.names import fit, short
 from gputop.topology.wiring.packages import PREFIX
-from gputop.topology.wiring.wires import WireKind
+from gputop.topology.wiring.wires import Wire, WireKind
 from gputop.widgets.gpu_cells import fast_traffic
 
 if TYPE_CHECKING:
@@ -131,10 +131,14 @@ def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
         to = str(graph.nodes[cursor].get("label") or "")
         joins = any(kind in ("xgmi", "nvlink") for kind in _kinds(graph, cursor))
         return fit((f"not to {to}", "no link"), 13) if joins else ""
-    wire = graph.edges[gpu, cursor]["wire"]
-    label = str(graph.nodes[cursor].get("label") or "")
-    rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
-    return fit((f"to {label}:{rate}" if rate else f"to {label}", rate.strip()), 13)
+    return _to(str(graph.nodes[cursor].get("label") or ""), graph.edges[gpu, cursor]["wire"])
+
+
+def _to(label: str, wire: Wire) -> str:
+    """A link to what is called so, with its rate where that is known."""
+    if wire.payload_gbs is None:
+        return fit((f"to {label}", ""), 13)
+    return fit((f"to {label}: {short(wire.payload_gbs)}", short(wire.payload_gbs)), 13)
 
 
 def _of_package(line: Line, graph: nx.Graph[str], cursor: str) -> str:
@@ -150,6 +154,4 @@ def _of_package(line: Line, graph: nx.Graph[str], cursor: str) -> str:
     if edge is None:
         return fit((f"not to {to}", "no link"), 13)
     a, b = edge
-    wire = graph.edges[a, b]["wire"]
-    rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
-    return fit((f"to {to}:{rate}" if rate else f"to {to}", rate.strip()), 13)
+    return _to(to, graph.edges[a, b]["wire"])
