@@ -30,7 +30,7 @@ from gputop.topology.recorded.kept import not_looked_through
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
-    from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
+    from gputop.topology.logs.comparing.agreement import Agreement, ComparedItem, PairAgreement
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
 

@@ -7,7 +7,7 @@ as long as what they are made of stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -85,6 +85,24 @@ class Board(ScrollView, KeptLines):
             draw()
             self._drawn = key
 
+    def _differing(
+        self, old: Sequence[Line], new: Sequence[Line], moved: Container[int]
+    ) -> Iterator[Region]:
+        """The cells to be drawn again; notes the widths of the lines that differ."""
+        for index in range(max(len(old), len(new))):
+            before = old[index] if index < len(old) else None
+            after = new[index] if index < len(new) else None
+            if before != after:
+                self._strips.pop(index, None)
+                start, end = _difference(before, after)
+                if end is None and after is not None:
+                    self._widths[index : index + 1] = (width_of(after),)
+                # The mark lies over the whole line, whatever part of its text differs.
+                seen = (0, None) if index in moved else (start, end)
+                yield from self._cells_seen(index, *seen)
+            elif index in moved:
+                yield from self._cells_seen(index, 0, None)
+
     def show(self, lines: Sequence[Line], marks: Sequence[Cells] = ()) -> None:
         """Put these lines on screen, with the cursor over `marks`; only differences are drawn."""
         self._drawn_in = self.scrollable_content_region.size
@@ -93,26 +111,11 @@ class Board(ScrollView, KeptLines):
         if old == new and old_marks == new_marks:
             return
         self.lines, self.marks = new, new_marks
-        widths = self._widths
-        del widths[len(new) :]
+        del self._widths[len(new) :]
         moved = {mark.line for mark in set(old_marks) ^ set(new_marks)}
-        changed: list[Region] = []
-        for index in range(max(len(old), len(new))):
-            before = old[index] if index < len(old) else None
-            after = new[index] if index < len(new) else None
-            if before != after:
-                self._strips.pop(index, None)
-                start, end = _difference(before, after)
-                if end is None and after is not None:
-                    widths[index : index + 1] = (width_of(after),)
-                # The mark lies over the whole line, whatever part of its text differs.
-                seen = (0, None) if index in moved else (start, end)
-                changed += self._cells_seen(index, *seen)
-            elif index in moved:
-                changed += self._cells_seen(index, 0, None)
-        if changed:
+        if changed := [*self._differing(old, new, moved)]:
             self.refresh(*changed)
-        size = Size(max(widths, default=0), len(new))
+        size = Size(max(self._widths, default=0), len(new))
         if size != self.virtual_size:
             # A layout that came before the one that is still wanted has kept the height of the old
             # lines; Textual asks for it again only where this number is another one.

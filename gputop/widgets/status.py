@@ -90,6 +90,18 @@ def _tabs(
     return tuple(spans)
 
 
+def _invented(name: str, room: int, *, simulated: bool) -> Line:
+    """That a demo is one, in as many words as there is room for."""
+    whole = f"{INVENTED.strip()}, {PROBED}" if simulated else INVENTED
+    short = PROBED if simulated else INVENTED
+    for said in (whole, short):
+        if len(name) + 3 + len(said) <= room:
+            return ((name, "warn @demos"), (f" · {said}", "muted @demos"))
+    if len(short) > room:
+        short = "simulated " if simulated else "invented "
+    return ((short, "warn @demos"),)
+
+
 def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
     """Say whether the figures are live, invented or from a file; `room`: columns for it."""
     if snapshot is None:
@@ -98,14 +110,7 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
         return (("● ", "good"), ("live ", "muted"))
     name = clean(", ".join(snapshot.source), max(room - 6, 8))
     if any(source.startswith("demo ") for source in snapshot.source):
-        whole = f"{INVENTED.strip()}, {PROBED}" if snapshot.simulated else INVENTED
-        short = PROBED if snapshot.simulated else INVENTED
-        for said in (whole, short):
-            if len(name) + 3 + len(said) <= room:
-                return ((name, "warn @demos"), (f" · {said}", "muted @demos"))
-        if len(short) > room:
-            short = "simulated " if snapshot.simulated else "invented "
-        return ((short, "warn @demos"),)
+        return _invented(name, room, simulated=snapshot.simulated)
     if snapshot.simulated:
         if len(name) + len("from  · ") + len(PROBED) > room:
             return ((PROBED if len(PROBED) <= room else "simulated ", "warn"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
@@ -18,7 +19,7 @@ from gputop.widgets.spans import Line as Spans
 from gputop.widgets.spans import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gputop.measuring.judged import Judged
     from gputop.screens.map.links import MapLink
@@ -101,23 +102,20 @@ class MeasuredLines:
         sign = min(verdicts, key=lambda said: _GRAVE.index(said[1]))[0]
         return f"{sign} " + "/".join(_brief(figure.value) for figure in figures)
 
+    def _of_link(self, link: MapLink) -> Iterable[Measurement]:
+        """What was measured over a link: of one to an NVSwitch all copies of its GPU."""
+        if link.role == "GPU–PCIe":
+            return self._host.get(link.device, ())
+        if link.role == "GPU–GPU":
+            ends = ((link.device, link.other), (link.other, link.device))
+            return chain.from_iterable(self._pairs.get(pair, ()) for pair in ends)
+        own = [pair for pair in self._pairs if pair[0] == link.device and link.other == NVSWITCH]
+        return chain.from_iterable(map(self._pairs.__getitem__, own))
+
     def of_links(self, group: Sequence[MapLink]) -> str:
         """The least and the most that was measured over some links: "338–395"; "–" for nothing."""
-        found: list[float | None] = []
-        for link in group:
-            if link.role == "GPU–PCIe":
-                found += [figure.value for figure in self._host.get(link.device, ())]
-            elif link.role == "GPU–GPU":
-                ends = ((link.device, link.other), (link.other, link.device))
-                found += [figure.value for pair in ends for figure in self._pairs.get(pair, ())]
-            elif link.other == NVSWITCH:
-                found += [
-                    figure.value
-                    for (src, _), figures in self._pairs.items()
-                    if src == link.device
-                    for figure in figures
-                ]
-        known = [value for value in found if value is not None]
+        figures = chain.from_iterable(map(self._of_link, group))
+        known = [figure.value for figure in figures if figure.value is not None]
         if not known:
             return UNKNOWN
         low, high = _brief(min(known)), _brief(max(known))

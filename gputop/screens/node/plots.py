@@ -9,10 +9,10 @@ from gputop.screens.charts import area, ceiling, link_bytes, spark
 from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure
 from gputop.topology.wiring.gpu_names import gpu_label
-from gputop.widgets.spans import Line, left, right
+from gputop.widgets.spans import Line, Span, left, right
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gputop.live.recent import Recent
     from gputop.widgets.gpu_cells import Row
@@ -87,14 +87,20 @@ def wall_lines(rows: Sequence[Row], selected: str, width: int, height: int) -> t
     for row in rows[first : first + height - 1]:
         sign, ink = row.mark
         name = "strong" if row.gpu.address == selected else "muted"
-        spans = [((sign or " ") + " ", ink), (left(gpu_label(row.gpu), label - 2), name)]
-        for strip in strips:
-            now = None if row.reading is None else figures_of(row.reading)[strip.kept]
-            known = UNKNOWN if now is None else _number(now * strip.factor)
-            spans += spark(_values(recent, row, strip.kept, count), strip.top, strip.ink)
-            spans.append((left(right(known, _NOW - 2), each - count), ""))
-        lines.append(tuple(spans))
+        head = ((sign or " ") + " ", ink), (left(gpu_label(row.gpu), label - 2), name)
+        lines.append((*head, *_stripped(row, recent, strips, count, each)))
     return tuple(lines)
+
+
+def _stripped(
+    row: Row, recent: Recent, strips: Sequence[_Strip], count: int, each: int
+) -> Iterator[Span]:
+    """The strips of one GPU, each with the figure of now."""
+    for strip in strips:
+        now = None if row.reading is None else figures_of(row.reading)[strip.kept]
+        known = UNKNOWN if now is None else _number(now * strip.factor)
+        yield from spark(_values(recent, row, strip.kept, count), strip.top, strip.ink)
+        yield left(right(known, _NOW - 2), each - count), ""
 
 
 class _Strip(NamedTuple):

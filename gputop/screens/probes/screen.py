@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.containers import Container
@@ -97,6 +97,21 @@ def standing_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
     return wrapped(head, width, 3)
 
 
+def _cause_lines(entry: ProbeEntry, width: int) -> Iterator[Line]:
+    causes = [
+        clean(member.judgement.cause, 300)
+        for group in entry.groups
+        for member in group.members
+        if member.judgement is not None and member.judgement.cause
+    ]
+    if causes:
+        yield ()
+    # One cause of two figures still differs in the share that is left of each.
+    distinct = {cause.partition(":")[0]: cause for cause in reversed(causes)}
+    for cause in list(reversed(distinct.values()))[:4]:
+        yield from wrapped(((" Cause: ", "warn bold"), (cause, "")), width, 3)
+
+
 def figure_lines(
     entry: ProbeEntry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
@@ -113,18 +128,7 @@ def figure_lines(
         pattern = patterns.get(group.quantity.key)
         if pattern:
             lines += wrapped((("   ! ", "bad"), (clean(pattern, 400), "")), width, 5)
-    causes = [
-        clean(member.judgement.cause, 300)
-        for group in entry.groups
-        for member in group.members
-        if member.judgement is not None and member.judgement.cause
-    ]
-    if causes:
-        lines.append(())
-    # One cause of two figures still differs in the share that is left of each.
-    distinct = {cause.partition(":")[0]: cause for cause in reversed(causes)}
-    for cause in list(reversed(distinct.values()))[:4]:
-        lines += wrapped(((" Cause: ", "warn bold"), (cause, "")), width, 3)
+    lines += _cause_lines(entry, width)
     for number, line in enumerate(four_numbers):
         lines += [] if number else [()]
         lines += _four_numbers(line, width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -97,6 +97,14 @@ def _drawable(figure: Measurement) -> bool:
     return 0 < size <= MOST_BYTES and 0 <= value <= MOST
 
 
+def _middle(curves: Collection[Mapping[int, float]]) -> dict[int, float]:
+    """The median of some curves, for each size that one of them has."""
+    return {
+        size: statistics.median_high([points[size] for points in curves if size in points])
+        for size in {size for points in curves for size in points}
+    }
+
+
 def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Series, ...]:
     """A series for each variant; many pairs give their median, and the slowest if it differs."""
     by_variant: dict[str, dict[str, dict[int, float]]] = {}
@@ -111,16 +119,10 @@ def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Serie
             name = ", ".join(filter(None, (variant, who)))
             found.append(_made(name, points))
             continue
-        sizes = {size for points in ends.values() for size in points}
-        middle = {
-            size: statistics.median_high(
-                [points[size] for points in ends.values() if size in points]
-            )
-            for size in sizes
-        }
+        middle = _middle(ends.values())
         name = f"median of {len(ends)}"
         found.append(_made(", ".join(filter(None, (variant, name))), middle))
-        largest = max(sizes)
+        largest = max(middle)
         slow = min(ends, key=lambda who: ends[who].get(largest, middle[largest]))
         if ends[slow].get(largest, middle[largest]) < (1 - APART) * middle[largest]:
             found.append(_made(", ".join(filter(None, (variant, slow))), ends[slow]))
