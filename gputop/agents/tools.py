@@ -390,13 +390,9 @@ def _deciding(findings: Iterable[Finding], of: Any, gpus: int) -> Iterator[Agent
     for finding in findings:
         for one in finding.candidates:
             if one.needs:
-                yield AgentFact(
-                    f"decides about: {finding.title}",
-                    one.needs,
-                    OPEN,
-                    ", ".join(finding.sources),
-                    why=(f"possible: {one.cause}",),
-                )
+                what, sources = f"decides about: {finding.title}", ", ".join(finding.sources)
+                why = (f"possible: {one.cause}",)
+                yield AgentFact(what, one.needs, OPEN, sources, why=why)
     yield from _waited_for(of, gpus)
     for lack in of.evidence_missing:
         yield AgentFact(f"read {lack.what}", lack.printed_by or None, OPEN, "", why=(lack.why,))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 from xml.etree import ElementTree as Xml
 
 import msgspec
 
+from gputop.answers.fabric_option import fabric_of_option
 from gputop.answers.question import Answer, Clash, Option, Question, Request
-from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.exits import USAGE, Exit
 from gputop.printing.finding_blocks import finding_blocks
 from gputop.printing.fleet import by_state, sign_of, verdict_line
 from gputop.printing.junit import save, xml_text
@@ -25,7 +24,6 @@ from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.outliers import LEAST_NODES, LEAST_SHARE, LIMIT_Z
 from gputop.topology.fleet.planning.document import culprit_fields
 from gputop.topology.fleet.planning.fabric import SwitchFabric
-from gputop.topology.fleet.planning.fabric_text import LIMIT_BYTES, fabric_from, fabric_guessed
 from gputop.topology.fleet.since import FleetChange, changed
 from gputop.topology.model import severity
 from gputop.topology.model.copied import REFUSED
@@ -37,8 +35,6 @@ from gputop.topology.model.severity import NOTICE, NodeState
 FAILED = (NodeState.BROKEN, NodeState.MISSING, NodeState.SLOW, NodeState.ODD)
 OPERATORS = frozenset("@!&^")
 """What only ClusterShell understands: groups, and operators between lists."""
-SLURM = Path("/etc/slurm")
-_GUESS = re.compile(r"names(?:/(\d{1,6}))?")
 _MOST_GROUPS = 6
 _MOST_NOTICES = 12
 _MOST_PARTS = 3
@@ -471,38 +467,6 @@ def _by_cluster_shell(text: str) -> tuple[str, ...]:
     if many:
         raise ValueError(f"the list names more than {LIMIT_HOSTS} hosts")
     return hosts
-
-
-def _fabric_of_file(name: str) -> SwitchFabric:
-    """A file, also one of Slurm's by its name alone. Raises OSError and ValueError."""
-    path = Path(name)
-    if not path.exists() and path.name == name:
-        path = SLURM / name
-    with path.open("rb") as file:
-        data = file.read(LIMIT_BYTES + 1)
-    if len(data) > LIMIT_BYTES:
-        raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
-    return fabric_from(data.decode("utf-8", "replace"), str(path))
-
-
-def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -> SwitchFabric:
-    """The network as the option names it; an empty one without it. Raises Exit.
-
-    `hosts` gives the names to guess from; it may raise ValueError.
-    """
-    if topology is None:
-        return SwitchFabric()
-    guess = _GUESS.fullmatch(topology)
-    if guess is not None and guess[1] and int(guess[1]) == 0:
-        raise Exit(f"--topology {topology}: a run has at least 1 node, as in names/32", USAGE)
-    try:
-        if guess is not None:
-            return fabric_guessed(hosts(), int(guess[1]) if guess[1] else None)
-        return _fabric_of_file(topology)
-    except OSError as error:
-        raise Exit(f"{clean(topology, 200)}: {error.strerror}", USAGE) from error
-    except ValueError as error:
-        raise Exit(f"--topology {clean(topology, 200)}: {error}", CANNOT_TELL) from error
 
 
 FLEET = Question(name="fleet", request=FleetRequest, answer=answer, page=page)

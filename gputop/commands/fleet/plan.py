@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from gputop import __version__
-from gputop.answers.fleet import fabric_of_option, hosts_of
+from gputop.answers.fabric_option import fabric_of_option
+from gputop.answers.fleet import hosts_of
 from gputop.commands.examples import WithExamples
 from gputop.commands.options import completing, json_option
 from gputop.exits import USAGE, Exit
