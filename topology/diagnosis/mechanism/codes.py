@@ -187,6 +187,10 @@ _NAME = re.compile(
     r"\b(?:E[A-Z]{2,14}|FI_E[A-Z]+|IBV_WC_\w+|nccl[A-Z]\w+|cudaError\w+|CUDA_ERROR_\w+|hipError\w+"
     r"|NVML_ERROR_\w+|NV_ERR_\w+|HSA_STATUS_ERROR\w*|AMDSMI_STATUS_\w+|(?:UC[CS]|NIXL)_ERR_\w+|NVSHMEMX_ERROR_\w+|SIG[A-Z]{2,6})\b"
 )
+_BUILD = re.compile(
+    r"\bg?make(?:\[\d+\])?: \*\*\*|\bdpkg\b|/var/crash/|post-\w+ script|script subprocess"
+)
+"""What makes and installs packages: the number is an exit of a step, and no errno."""
 _COMPILED = tuple((re.compile(form), of) for form, of in _FORMS)
 
 
@@ -249,6 +253,8 @@ def _code_in(text: str) -> Code | None:
         if libfabric != name and libfabric in by_name():
             return by_name()[libfabric]
     worded = _in_words(text)
+    if _BUILD.search(text):
+        return None
     for form, of in _COMPILED:
         for match in form.finditer(text):
             number = match[1]

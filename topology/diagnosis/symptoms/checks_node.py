@@ -51,6 +51,52 @@ def _switched(log: LogReport) -> Proof | None:
     return None
 
 
+_APU = re.compile(
+    r"\bgfx(?:902|909|90c|1013|103[3567]|1103|115[0-3])\b|Strix|Ryzen AI|\bAPUs?\b"
+    r"|Radeon (?:\(TM\) )?(?:[678]\d0M|80[456]0S)"
+)
+"""Processors with graphics that use the host's memory."""
+_NO_MEMORY = re.compile(r"HIP out of memory\. Tried to allocate|hipErrorOutOfMemory")
+
+
+@check
+def memory_of_an_apu(log: LogReport) -> Iterator[Proof]:
+    """HIP runs out of memory in a text that names a processor with graphics."""
+    notes = (*log.context, *log.notes)
+    if any(_APU.search(note.text) for note in notes):
+        found = {note.line: note.text for note in notes if _NO_MEMORY.search(note.text)}
+        for line in sorted(found)[:1]:
+            yield Proof(line, found[line])
+
+
+_AGENT = re.compile(r"^ *Name: +(gfx[0-9a-f]+)\b")
+_PRODUCT = re.compile(r"^ *Marketing Name: +(\S.*?) *$")
+_TARGETS = (
+    (r"\bMI(?:300|308|325)", "gfx942"), (r"\bMI35[05]", "gfx950"),
+    (r"\bMI2[15]0", "gfx90a"), (r"\bMI100\b", "gfx908"), (r"\bMI[56]0\b|Radeon VII", "gfx906"),
+    (r"\bMI25\b|Vega 64|Vega 56", "gfx900"), (r"RX 9070", "gfx1201"), (r"RX 9060", "gfx1200"),
+    (r"RX 7900|W7900|W7800", "gfx1100"), (r"RX 7[78]00(?!S)|W7700", "gfx1101"),
+    (r"RX 7600|W7600", "gfx1102"), (r"RX 6[89]\d0|W6800", "gfx1030"), (r"RX 67\d0", "gfx1031"),
+    (r"RX 66\d0|W6600", "gfx1032"), (r"8060S|8050S", "gfx1151"), (r"780M", "gfx1103"),
+)  # fmt: skip
+"""Products of AMD and the target of each, by LLVM's user guide of the AMDGPU backend."""
+
+
+@check
+def gfx_pretended(log: LogReport) -> Iterator[Proof]:
+    """A GPU has another target in rocminfo than its product has, of another family."""
+    name = ""
+    for note in log.context:
+        agent, product = _AGENT.match(note.text), _PRODUCT.match(note.text)
+        name = agent[1] if agent else name
+        if product and name:
+            own = next((target for said, target in _TARGETS if re.search(said, product[1])), name)
+            family = 4 if own.startswith("gfx9") else 5
+            if own[:family] != name[:family] or (family == 4 and own != name):
+                yield Proof(note.line, f"{note.text.strip()}: {own}, and rocminfo says {name}")
+            name = ""
+
+
 @check
 def nvls_off(log: LogReport) -> Iterator[Proof]:
     """NCCL_NVLS_ENABLE=0 on a machine with NVSwitches."""

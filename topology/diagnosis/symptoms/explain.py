@@ -52,7 +52,7 @@ ECHOES = (
 WENT_ON = "The run went on behind this line, so it is not why a run failed."
 NO_FIX = "none is needed for this run"
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
-TABLES = ("outside", "kernel", "system", "clusters", "launch", "cuda", "table")
+TABLES = ("outside", "rocm", "kernel", "system", "clusters", "launch", "cuda", "table")
 SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
     r"|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"

@@ -59,7 +59,11 @@ ABOUT = (
     b"kernel headers", b"License Status", b"nlicensed", b"IFNAME",
     b"memlock", b"sys files", b"simpleP2P", b"CORRECTABLE", b"Temperature (S",
     b"Verification error", b"oom_", b"gres",
-    b"cuMem", b"cuIpc", b"cuMulticast", b"vlink", *VIA,
+    b"cuMem", b"cuIpc", b"cuMulticast", b"vlink",
+    b"p2p", b"peers:", b"timedlock", b"PARTITION: ", b"gim ", b"PCI address space",
+    b"[TTM]", b"VRAM", b"GTL", b"tomics", b"rccl", b"comgr", b"/drm/card", b"and userspace",
+    b"radeon.com", b"aiter", b"/dev/dri", b"vf limit", b"needed by", b"SVM ", b"roctx",
+    b"profil", b"PERFMON", b"ignor", b"lock has", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(
