@@ -1,9 +1,11 @@
 """Steps of two H200 with what `gputop probe launch` had measured on their host just before.
 
-The code that predicts was committed before each run, the factor came from the host: 3.99 and 3.78.
-`two_gpus_probed.json` has what the first run measured. `two_gpus_told.json` has the second one with
-what was told before it: 32 steps, half of them within 8.3 %, the worst, of DDP with small batches,
-34 % too short. There the host and the GPU take about as long, and the step is longer than either.
+The code that predicts was committed before each run, the factor came from the host. What the first
+run measured is `two_gpus_probed.json`. `two_gpus_told.json` has the second one with what was told
+before it: 32 steps, half of them within 8.3 %, the worst, of DDP with small batches, 34 % too
+short. There the host and the GPU take about as long, and the step is longer than either. That was
+mended, and `two_gpus_again.json` has a third one, told by the model as it is now: 18 steps, half of
+them within 7.1 %, the worst, of a pipeline with small batches, 25 % too short.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from tests.harness.training.plans import TrainingRun, shape_of
 HERE = Path(__file__).parent
 RECORDED: dict[str, dict[str, Any]] = {
     name: json.loads((HERE / f"two_gpus_{name}.json").read_text(encoding="utf-8"))
-    for name in ("probed", "told")
+    for name in ("probed", "told", "again")
 }
-FACTORS = {"probed": 3.99, "told": 3.78}
-COUNTS = {"probed": 10, "told": 32}
+FACTORS = {"probed": 3.99, "told": 3.78, "again": 2.97}
+COUNTS = {"probed": 10, "told": 32, "again": 18}
 NAMES = TrainingRun.__dataclass_fields__
 
 
@@ -57,16 +59,21 @@ def rows(name: str) -> Iterator[tuple[TrainingRun, dict[str, Any]]]:
 
 
 def differing(name: str) -> Iterator[tuple[TrainingRun, TrainingRun]]:
-    """Runs of one model, batch and host whose layouts differ by over a tenth, the slower first."""
+    """Runs of one model, batch and host whose layouts differ by over a tenth, the slower first.
+
+    Ten steps of each were measured: where their spreads overlap, neither is the slower one.
+    """
     for one, first in rows(name):
         for other, second in rows(name):
             alike = (one.shape, one.batch) == (other.shape, other.batch)
-            if alike and one.layout != other.layout and first["step_s"] > 1.1 * second["step_s"]:
+            slower = first["step_s"] > 1.1 * second["step_s"]
+            apart = first["fastest_s"] > second["slowest_s"]
+            if alike and one.layout != other.layout and slower and apart:
                 yield one, other
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_the_host_launches_four_times_as_slowly_as_a_usual_one(name: str) -> None:
+def test_the_host_launches_three_to_four_times_as_slowly_as_a_usual_one(name: str) -> None:
     assert factor(name) == pytest.approx(FACTORS[name], abs=0.01)
 
 
@@ -80,12 +87,18 @@ def test_the_median_is_within_twelve_percent_and_memory_within_four(name: str) -
     assert max(abs(told[1] / row["peak_bytes"] - 1) for told, row in found) < 0.04
 
 
-def test_what_was_told_before_the_run_was_within_twelve_percent() -> None:
-    runs = [row for _, row in rows("told")]
+@pytest.mark.parametrize(
+    ("name", "middle", "worst", "memory"), [("told", 8.25, 34.1, 3), ("again", 7.08, 24.5, 3)]
+)
+def test_what_was_told_before_the_run_was_within_twelve_percent(
+    name: str, middle: float, worst: float, memory: float
+) -> None:
+    runs = [row for _, row in rows(name)]
     errors = [abs(row["told_step_ms"] / 1e3 / row["step_s"] - 1) for row in runs]
-    assert median(errors) == pytest.approx(0.0825, abs=0.0005)
-    assert max(errors) == pytest.approx(0.341, abs=0.001)
-    assert max(abs(row["told_peak_gb"] * 1e9 / row["peak_bytes"] - 1) for row in runs) < 0.03
+    assert 100 * median(errors) == pytest.approx(middle, abs=0.05)
+    assert 100 * max(errors) == pytest.approx(worst, abs=0.1)
+    peaks = [abs(row["told_peak_gb"] * 1e9 / row["peak_bytes"] - 1) for row in runs]
+    assert 100 * max(peaks) < memory
 
 
 def test_half_of_the_steps_are_within_eight_percent_now() -> None:
