@@ -4,8 +4,7 @@ A symptom is reported only with the lines that prove it.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from ...hardware.faults.catalogue import fault_of
-from ...jobs.collectives import spoken
-from ...jobs.flight.comparing import ranks_text
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
 from ...logs.report.outcome import outcome_of
@@ -24,16 +21,15 @@ from ...model.finding import Candidate, Finding
 from ...model.literals import PatternIndex
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, NOTICE, RunState, Severity, Sureness
-from ...model.units import seconds
 from ...sources.linux.kernel_lines import said_in
 from ...toml import tomllib
 from ..defects.table import defects as known
 from ..mechanism.causes import PossibleCause, ranked
 from . import checks_node as checks_node  # offers its checks
 from .checks import CHECKS, once
-from .checks_ranks import by_ranks, of_silent
 from .quoting import KERNEL
 from .survived import OF_RAS, WATCHES, of_ras, survived
+from .titles import TITLES
 from .unproven import as_proven, printed, told
 from .vendor_words import in_vendor_words
 
@@ -52,10 +48,14 @@ ECHOES = (
 WENT_ON = "The run went on behind this line, so it is not why a run failed."
 NO_FIX = "none is needed for this run"
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
-TABLES = ("outside", "rocm", "kernel", "system", "clusters", "launch", "cuda", "table")
+TABLES = (
+    "outside", "rocm", "kernel", "frameworks", "python", "system", "clusters", "launch", "cuda",
+    "table",
+)  # fmt: skip
 SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
     r"|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
+    r"|\b[Cc]uda error \S+:\d+ '"
     r"|Test (?:CUDA|HIP) failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: "
     r"|[Ff]ailed to initialize CUDA: "
     r"|[Cc]uda runtime error ?\(\d+\) ?: |Runtime API error(?: \d+)? ?: "
@@ -67,26 +67,6 @@ SAYS_CODE = (
     r"(?: code)?[ :=(#]{1,3}|Return value (?=\d+ from 'cu))"
 )
 """How programs that know no words begin a line with CUDA's number."""
-
-Titled = Callable[[LogReport], str]
-TITLES: dict[str, Titled] = {}
-"""The functions that word a title, by the names that rows of table.toml give."""
-MOST_NAMED, MOST_RANKS = 3, 8
-_HEAD = re.compile(r"Not all ranks joining collective(?:[,:]? sequence number:)? (\d{1,12})?")
-_MISSING = re.compile(r"[Mm]issing ranks(?: are|:) \{([\d, ]{1,2000})\}")
-_GROUP = re.compile(r"group info: (?:[^:\s]{1,80}:)?(\S{1,80})")
-_CALLED = re.compile(r"collective: \w+:(\w{1,60})")
-_STATE = re.compile(r"collective state: (\w{1,20})")
-_NUMBERED = re.compile(r"ollective sequence number: (\d{1,12})")
-_CULPRIT = re.compile(r"Culprit rank (\d{1,7}); Error type: (\w{1,60})")
-_KINDS = {
-    "COLLECTIVE_TYPE_MISMATCH": "another collective",
-    "SIZE_OR_SYNTAX_MISMATCH": "other sizes",
-    "COLLECTIVE_DTYPE_MISMATCH": "other types",
-    "COLLECTIVE_STATE_MISMATCH": "another state",
-}
-"""What PyTorch's analysis compares between a rank and the first one."""
-_RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -411,90 +391,3 @@ def _quoted(line: Proof, source: str) -> Fact:
 
 def _few(proof: Iterable[Proof]) -> list[Proof]:
     return sorted(once(proof), key=lambda proof: proof.line)[:MAX_PROOFS]
-
-
-def titled(function: Titled) -> Titled:
-    """Offer a function that words a title under its own name."""
-    TITLES[function.__name__] = function
-    return function
-
-
-@titled
-def collective_out_of_time(log: LogReport) -> str:
-    """Which collective ran out of time beside unfinished work, after how long and on which ranks.
-
-    Empty where no line of the watchdog names the collective.
-    """
-    busy = min((note.line for note in log.busy), default=0)
-    late = [one for one in log.progress if one.operation is not None and one.line > busy]
-    if not late:
-        return ""
-    first = late[0]
-    same = sorted(one.rank for one in late if one.operation == first.operation)
-    ran = _RAN.search(first.text)
-    after = "" if ran is None else f" after {seconds(int(ran[1]) / 1000)}"
-    what = f"{first.operation} ran out of time{by_ranks(tuple(same), ())}{after}"
-    return f"{what}, while a rank was still at work of its own"
-
-
-@titled
-def collectives_late(log: LogReport) -> str:
-    """Which collectives did not end in time, on which ranks, and after how long; whoever is silent.
-
-    Empty where no line of the watchdog names one. That ranks wait in different ones need not be a
-    fault: lines of older versions do not name the process group, each of which counts for itself.
-    """
-    late, ran = defaultdict(list), 0
-    for one in log.progress:
-        if one.operation is None or one.work is None:
-            continue
-        late[spoken(one.operation), one.work].append(one.rank)
-        found = _RAN.search(one.text)
-        ran = max(ran, 0 if found is None else int(found[1]))
-    if not late:
-        return ""
-    named = sorted(late.items(), key=lambda item: (-len(item[1]), item[0]))
-    parts = [
-        f"{what} {number}{by_ranks(tuple(sorted(ranks)), ())}"
-        for (what, number), ranks in named[:MOST_NAMED]
-    ]
-    more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    after = f", given up after {seconds(ran / 1000)}" if ran else ""
-    after += of_silent(log, "; {} says nothing")
-    return f"A collective did not end in time: {'; '.join(parts)}{more}{after}"
-
-
-@titled
-def not_joined(log: LogReport) -> str:
-    """Which ranks did not enter which collective, by the first block of PyTorch's analysis."""
-    notes = sorted(log.notes, key=lambda note: note.line)
-    begins = next((at for at, note in enumerate(notes) if _HEAD.search(note.text)), 0)
-    # Of lines that are alike the first one is kept, which is of the first block.
-    text = "\n".join(note.text for note in notes[begins:])
-    missing, called = _MISSING.search(text), _CALLED.search(text)
-    head, group = _HEAD.search(text), _GROUP.search(text)
-    if missing is None or called is None:
-        return ""
-    number = f" {head[1]}" if head is not None and head[1] is not None else ""
-    name = "" if group is None else group[1]
-    whose = " of the default group" if name == "default_pg" else f" of group {name}" * bool(name)
-    ranks = ranks_text([int(word) for word in missing[1].split(",") if word.strip()], MOST_RANKS)
-    ranks = ranks[:1].upper() + ranks[1:]
-    what = f"{spoken(called[1])}{number}{whose}"
-    state = _STATE.search(text)
-    if state is not None and state[1] == "completed":
-        return f"{ranks} left no record of {what}, which has ended on another rank"
-    return f"{ranks} did not enter {what}, by PyTorch's own analysis of dumps"
-
-
-@titled
-def called_differently(log: LogReport) -> str:
-    """In which collective ranks differ, and by what, as PyTorch's analysis says it."""
-    text = "\n".join(note.text for note in sorted(log.notes, key=lambda note: note.line))
-    number, found = _NUMBERED.search(text), dict[str, list[int]]()
-    for rank, kind in _CULPRIT.findall(text)[:4096]:
-        found.setdefault(_KINDS.get(kind, kind), []).append(int(rank))
-    if not found or number is None:
-        return ""
-    parts = [f"{kind} on {ranks_text(sorted(set(r)), MOST_RANKS)}" for kind, r in found.items()]
-    return f"Ranks differ in collective {number[1]}: {'; '.join(parts)}, beside the first rank"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...logs.report.communicator import DESTROYED, STARTED, RankSeen
 from ...logs.report.milestones import PROGRESS, next_end, within
 from ...logs.report.outcome import time_over
@@ -11,6 +13,8 @@ OF_RAS = "NCCL's RAS thread complains; it moves no data, and a run goes on witho
 WATCHES = "The thread answers `ncclras` and listens to the other ranks. A job does not need it."
 FAR = 1 << 62
 """Beyond every line."""
+_WATCHDOG = re.compile(r"[Ww]atchdog|collective operation timeout|Heartbeat monitor")
+"""It gives up on a collective that is not of the start; another rank's bar may move behind it."""
 
 
 def survived(log: LogReport, note: LogNote) -> bool:
@@ -23,7 +27,7 @@ def survived(log: LogReport, note: LogNote) -> bool:
     if time_over(log, note):
         return False
     end = next_end(log.milestones, note.line)
-    if _starting(log, note):
+    if _starting(log, note) and not (end != FAR and _WATCHDOG.search(note.text)):
         return _ready(log, note, end) or within(log.milestones, PROGRESS, note.line, end)
     if end != FAR:
         return False

@@ -63,14 +63,15 @@ SHOWN: dict[Milestone, tuple[tuple[bytes, ...], re.Pattern[bytes]]] = {
             b"Traceback (most", b"exitcode", b"exit code", b"return code", b"Signal",
             b"signal", b"terminate called", b"core dumped", b"Segmentation", b"Killed",
             b"ChildFailedError", b"NCCL failure", b"srun: error", b"slurmstepd: error",
-            b"DistBackendError", b"to avoid data inconsistency", b"non-zero status",
+            b"DistBackendError", b"o avoid data inconsistency", b"o avoid this inconsistency",
+            b"non-zero status",
         ),
         re.compile(
             rb"Traceback \(most recent|\b(?:exit ?|return )code *[:=]? *\(?-?[1-9]"
             rb"|\bSignal \d|\bsignal:? \d|on signal |\bSIG(?:KILL|TERM|SEGV|ABRT|BUS)\b"
             rb"|terminate called|core dumped|Segmentation fault|^Killed\b|ChildFailedError"
             rb"|Test NCCL failure|srun: error|slurmstepd: error|DistBackendError"
-            rb"|to avoid data inconsistency|non-zero status"
+            rb"|[Tt]o avoid (?:data|this) inconsistency|non-zero status"
         ),
     ),
 }  # fmt: skip
