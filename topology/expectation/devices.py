@@ -7,6 +7,7 @@ import re
 from ..hardware.specs import PublishedFigure, Sku
 from ..hardware.vendors import BY_ID
 from ..model import quantities
+from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..node import Node
 from ..wiring.graph import gpu_numa
@@ -66,22 +67,32 @@ def expected(node: Node, figure: Measurement) -> Expected:
     return _gemm(figure, sku)
 
 
-def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
-    gpu = node.devices.gpu(figure.src)
-    assert gpu is not None
+_UNLIKE = {
+    "pageable": "pageable memory goes through a staging buffer of the driver",
+    "pinned, both ways": "both ways at once depend on the host: compare with siblings",
+}
+"""Why a variant of a host copy has no band of its own."""
+
+
+def _incomparable(gpu: Gpu, figure: Measurement) -> str:
+    """Why a copy between a GPU and the host has no band; "" where it has one."""
     variant = figure.variant or "pinned"
     bound = NODE.fullmatch(variant)
     memory = int(bound[1]) if bound is not None else figure.details.get("numa_node")
     if isinstance(memory, int) and gpu_numa(gpu) not in (None, memory):
-        return Expected(note=f"from NUMA node {memory}, which is not next to the GPU")
+        return f"from NUMA node {memory}, which is not next to the GPU"
     if text_of(figure, "memory").startswith("pageable"):
-        variant = "pageable"
-    if (bound is None or variant == "pageable") and variant != "pinned":
-        why = {
-            "pageable": "pageable memory goes through a staging buffer of the driver",
-            "pinned, both ways": "both ways at once depend on the host: compare with siblings",
-        }
-        return Expected(note=why.get(variant, "shared with the other GPUs: compare with siblings"))
+        return _UNLIKE["pageable"]
+    if bound is not None or variant == "pinned":
+        return ""
+    return _UNLIKE.get(variant, "shared with the other GPUs: compare with siblings")
+
+
+def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
+    gpu = node.devices.gpu(figure.src)
+    assert gpu is not None
+    if why := _incomparable(gpu, figure):
+        return Expected(note=why)
     link = host_link(node, gpu, sku, figure)
     if link is None:
         return Expected(note="the rate of the link to the host is not known")

@@ -30,18 +30,21 @@ def behind(node: Node, figures: Sequence[Measurement]) -> dict[int, str]:
         middle = median(value for _, value in members)
         unit = figures[members[0][0]].unit or ""
         for index, value in members:
-            share = value / middle if middle > 0 else 1.0
-            if _is_time(unit) and value > 0:
-                share = middle / value
-            if share < BEHIND:
-                side = "over" if _is_time(unit) else "under"
-                part = abs(value - middle) / middle
-                found[index] = (
-                    f"{part:.0%} {side} its siblings' median ({middle:.4g} {unit})".replace(
-                        "%", " %"
-                    )
-                )
+            if said := _said(value, middle, unit):
+                found[index] = said
     return found
+
+
+def _said(value: float, middle: float, unit: str) -> str:
+    """By how much a figure is worse than the median of its kind; "" where it is not."""
+    share = value / middle if middle > 0 else 1.0
+    if _is_time(unit) and value > 0:
+        share = middle / value
+    if share >= BEHIND:
+        return ""
+    side = "over" if _is_time(unit) else "under"
+    part = f"{100 * abs(value - middle) / middle:.0f} %"
+    return f"{part} {side} its siblings' median ({middle:.4g} {unit})"
 
 
 def _is_time(unit: str) -> bool:

@@ -72,16 +72,19 @@ def _nothing(snapshot: NodeSnapshot) -> Reason:
     if machine.nccl_topology is not None:
         return Reason(sentence="The topology XML has no GPU in it.")
     if not machine.pci:
-        pci = problem_of(snapshot, "pci")
+        boxed = host is not None and host.container is not None and host.container.kind
         return Reason(
             sentence="Whether there is a GPU cannot be told: no PCI device can be read here.",
-            evidence=as_evidence(pci) + as_evidence(problem),
-            fix="Look from outside this container or sandbox."
-            if host is not None and host.container is not None and host.container.kind
-            else None,
+            evidence=as_evidence(problem_of(snapshot, "pci")) + as_evidence(problem),
+            fix="Look from outside this container or sandbox." if boxed else None,
         )
-    screens = [device for device in machine.pci if (device.class_code or 0) >> 16 == 0x03]
-    evidence = [f"{len(machine.pci)} PCI functions, none of them an NVIDIA or AMD GPU"]
+    return _on_bus(machine.pci, host, problem)
+
+
+def _on_bus(pci: Sequence[PciDevice], host: Host | None, problem: Problem | None) -> Reason:
+    """Why there is no GPU on a bus that was read."""
+    screens = [device for device in pci if (device.class_code or 0) >> 16 == 0x03]
+    evidence = [f"{len(pci)} PCI functions, none of them an NVIDIA or AMD GPU"]
     evidence += [f"{label(device)} only drives a screen" for device in screens[:4]]
     if host is not None and host.nvidia_module is not None:
         return Reason(

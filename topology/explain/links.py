@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..hardware.vendors import AMD
-from ..model.machine import Gpu
+from ..model.machine import Fabric, Gpu
 from ..model.page import ASSUMED, READ, Fact
 from ..model.units import gbs
 from ..node import Node
@@ -88,7 +88,11 @@ def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
         yield _nvlinks(gpu, node.devices.links_most(gpu))
     if gpu.xgmi:
         yield _xgmi(gpu, node.devices.links_most(gpu))
-    fabric = gpu.fabric
+    yield from _registered(gpu.fabric)
+    yield from _reached(node, gpu)
+
+
+def _registered(fabric: Fabric | None) -> Iterator[Fact]:
     if fabric is not None and fabric.state not in (None, "not supported"):
         status = "" if fabric.status is None else f", status {fabric.status}"
         bad = [f"{what}: {word}" for what, word in fabric.health if word == "true"]
@@ -98,6 +102,9 @@ def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
             because="; ".join(bad),
             source="NVML nvmlDeviceGetGpuFabricInfoV",
         )
+
+
+def _reached(node: Node, gpu: Gpu) -> Iterator[Fact]:
     island = next((group for group in node.islands if gpu.address in group), ())
     others = [other for other in node.snapshot.machine.gpus if other.address in island]
     names = [gpu_label(other) for other in others if other.address != gpu.address]

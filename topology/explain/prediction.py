@@ -33,6 +33,16 @@ MOST_PAIRS = 28
 GDR = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
 
 
+def _as_set(prediction: Prediction) -> Iterator[Text]:
+    """The variables that it is for, and why it fails with them."""
+    for name, value in prediction.environment.items():
+        yield Text(f"{name}={value}", indent=2)
+    for name, value, why in prediction.ignored:
+        yield Text(f"• {name}={value} has no effect: {why}")
+    if prediction.failure:
+        yield Text(f"✗ {prediction.failure}")
+
+
 def prediction_blocks(
     prediction: Prediction,
     pair: tuple[int, int] | None = None,
@@ -58,12 +68,7 @@ def prediction_blocks(
         yield Text(sentence(" · ".join(_in_short(prediction))).removesuffix("."))
     if narrow:
         yield Text(narrow)
-    for name, value in prediction.environment.items():
-        yield Text(f"{name}={value}", indent=2)
-    for name, value, why in prediction.ignored:
-        yield Text(f"• {name}={value} has no effect: {why}")
-    if prediction.failure:
-        yield Text(f"✗ {prediction.failure}")
+    yield from _as_set(prediction)
     yield Blank()
     if pair is None:
         yield from _all(prediction, unsure)

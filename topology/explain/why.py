@@ -170,12 +170,17 @@ def _links(node: Node, vertex: str) -> Iterator[Fact]:
         wire: Wire = node.graph.edges[vertex, upper]["wire"]
         if not wire.inside:
             yield from rate_facts(wire, "How is it attached?")
+    if node.graph.nodes[vertex].get("kind") == "nvswitch":
+        yield from _nvlinks(node, vertex)
+
+
+def _nvlinks(node: Node, vertex: str) -> Iterator[Fact]:
     nvlinks = {
         other: edge["wire"]
         for other, edge in node.graph[vertex].items()
         if edge["wire"].kind is WireKind.NVLINK
     }
-    if nvlinks and node.graph.nodes[vertex]["kind"] == "nvswitch":
+    if nvlinks:
         joined = [f"{name(node, other)} {wire.count}" for other, wire in nvlinks.items()]
         total = sum(wire.count or 0 for wire in nvlinks.values())
         yield Fact(

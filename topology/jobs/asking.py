@@ -421,6 +421,21 @@ def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:
     return tuple(sorted(gpu.address for gpu in gpus if gpu and gpu.vendor == NVIDIA.id))
 
 
+def _written(writers: Mapping[str, Sequence[int]]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The files of processes in the folders that they write into, and what is refused there."""
+    paths: list[str] = []
+    refused: list[tuple[str, str]] = []
+    for folder, pids in writers.items():
+        try:
+            names, cut = listed(folder)
+        except OSError as error:
+            names, cut = [], [(folder, error.strerror or type(error).__name__)]
+        refused += cut
+        signs = tuple(f"-pid{pid}." for pid in pids)
+        paths += [path for path in names if any(sign in path for sign in signs)]
+    return paths, refused
+
+
 def _records(
     found: Sequence[Job], activities: dict[int, Activity], chosen: str
 ) -> InspectorRecords:
@@ -433,16 +448,7 @@ def _records(
         if folder and user.reading.started_at is not None:
             writers.setdefault(folder, []).append(user.pid)
             starts.append(user.reading.started_at)
-    paths: list[str] = []
-    refused: list[tuple[str, str]] = []
-    for folder, pids in writers.items():
-        try:
-            names, cut = listed(folder)
-        except OSError as error:
-            names, cut = [], [(folder, error.strerror or type(error).__name__)]
-        refused += cut
-        signs = tuple(f"-pid{pid}." for pid in pids)
-        paths += [path for path in names if any(sign in path for sign in signs)]
+    paths, refused = _written(writers)
     told = read_records(paths, min(starts, default=0.0), follow=bool(chosen), most=NEWS_BYTES)
     return msgspec.structs.replace(told, refused=(*refused, *told.refused))
 

@@ -127,23 +127,27 @@ def rank_in(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
-    """Read one dump; raises DumpError, in one line, for anything else."""
+def _decoded(data: bytes) -> Any:
+    """What a pickle or JSON holds. Raises DumpError."""
+    if data.startswith(PROTOCOL):
+        decode: Callable[[bytes], Any] = pickled.load
+    elif data.lstrip().startswith(b"{"):
+        if len(data) > pickled.MOST_BYTES:
+            raise DumpError(f"more than {pickled.MOST_BYTES // 2**20} MiB")
+        decode = json_values
+    else:
+        raise DumpError("neither a pickle nor JSON")
     try:
-        if data.startswith(PROTOCOL):
-            raw = pickled.load(data)
-        elif data.lstrip().startswith(b"{"):
-            if len(data) > pickled.MOST_BYTES:
-                raise DumpError(f"more than {pickled.MOST_BYTES // 2**20} MiB")
-            raw = json_values(data)
-        else:
-            raise DumpError("neither a pickle nor JSON")
+        return decode(data)
     except (pickled.PickleError, TooManyValuesError) as error:
         raise DumpError(f"not read as a dump of the flight recorder: {error}") from error
     except (ValueError, RecursionError) as error:
-        if isinstance(error, DumpError):
-            raise
         raise DumpError("not read as a dump of the flight recorder: broken JSON") from error
+
+
+def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
+    """Read one dump; raises DumpError, in one line, for anything else."""
+    raw = _decoded(data)
     if not isinstance(raw, dict) or not ({"entries", "pg_config", "pg_status"} & set(raw)):
         raise DumpError("holds no entries of a flight recorder")
     once = _Once()

@@ -107,6 +107,10 @@ def _contrary(name: str, own: Sequence[FinishedOperation]) -> Iterator[str]:
             told = listing([f"pid {pid}" for _, pid in sorted(processes, key=str)], MOST_NAMED)
             yield f"which process rank {rank} of communicator {name} is: records say {told}"
             break
+    yield from _sizes_differ(own)
+
+
+def _sizes_differ(own: Sequence[FinishedOperation]) -> Iterator[str]:
     apart: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for one in own:
         apart[one.name, one.number][one.rank] = one.message_bytes

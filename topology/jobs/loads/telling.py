@@ -56,22 +56,25 @@ ALIKE, MOST_GROUPS = 10, 6
 """Ranks are told together whose shares are equal in tenths; so many groups are told."""
 
 
-def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
-    """What stands out, behind "4 ranks, "; None where nothing does."""
-    late = judged.late
-    if late is not None and not late.equal:
+def _of_late(late: LateRank, others: int, reason: str) -> Sentence:
+    """What one rank does while the others wait for it."""
+    if not late.equal:
         does = "has no work for its GPU" if late.how is Lateness.HOST else "computes"
-        waits = who_waits(len(judged.ranks) - 1)
         return Sentence(
-            f"runs: rank {late.rank} {does} while {waits}, about {percent(100 * late.waiting)} of "
-            f"the time, {UNEQUAL}",
+            f"runs: rank {late.rank} {does} while {who_waits(others)}, about "
+            f"{percent(100 * late.waiting)} of the time, {UNEQUAL}",
             JobVerdict.RUNS,
         )
-    if late is not None:
-        seen = LONGER if late.how is Lateness.GPU else NO_WORK
-        brief = is_late(late.rank, late.waiting, ABOUT, reason or seen)
-        waits = wait_for_it(len(judged.ranks) - 1, late.waiting, ABOUT)
-        return Sentence(f"{brief}; {waits}", JobVerdict.SLOW, brief)
+    seen = LONGER if late.how is Lateness.GPU else NO_WORK
+    brief = is_late(late.rank, late.waiting, ABOUT, reason or seen)
+    waits = wait_for_it(others, late.waiting, ABOUT)
+    return Sentence(f"{brief}; {waits}", JobVerdict.SLOW, brief)
+
+
+def sentence(judged: JudgedLoads, reason: str) -> Sentence | None:
+    """What stands out, behind "4 ranks, "; None where nothing does."""
+    if judged.late is not None:
+        return _of_late(judged.late, len(judged.ranks) - 1, reason)
     if judged.launching:
         most = percent(100 * max(one.computing for one in judged.ranks))
         return Sentence(
