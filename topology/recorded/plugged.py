@@ -29,15 +29,20 @@ def _own() -> tuple[Format, ...]:
     return tuple(import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)
 
 
-def _accept(plugin: Plugin, thing: Any) -> Iterator[Format]:
-    if not isinstance(thing, Format):
-        raise PluginRefused(f"a {type(thing).__name__} is no format")
+def _refuse_odd(thing: Format) -> None:
+    """Raise PluginRefused for a format that cannot stand beside the others."""
     if not thing.id.strip() or not thing.id.isprintable():
         raise PluginRefused("a format needs a name")
     if thing.starts is not None or thing.finds is not None:
         raise PluginRefused("a format of a plugin fills a file: leave out `starts` and `finds`")
     if any(thing.id == own.id for own in _own()):
         raise PluginRefused(f"there is a format {thing.id} already, which stays")
+
+
+def _accept(plugin: Plugin, thing: Any) -> Iterator[Format]:
+    if not isinstance(thing, Format):
+        raise PluginRefused(f"a {type(thing).__name__} is no format")
+    _refuse_odd(thing)
 
     def recognises(head: bytes, path: Path) -> bool:
         if PLUGINS.refused(plugin):

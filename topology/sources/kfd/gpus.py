@@ -62,6 +62,12 @@ IN_PACKAGE = "KFD states 819.2 GB/s, its constant for the inside of any package"
 OF_PARTS = "KFD does not say how many links join parts of two packages"
 
 
+def _unread(lost: Sequence[int]) -> Problem:
+    which = ", ".join(map(str, lost[:4])) + " ..." * (len(lost) > 4)
+    text = f"KFD's links lead to node {which}, of which there is nothing to read"
+    return Problem(source=ORIGIN, kind=ProblemKind.MISMATCH, text=text)
+
+
 def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source kfd into GPUs, their xGMI links and pairs."""
     absent = absent_text(raw)
@@ -73,9 +79,7 @@ def parse(raw: Raw) -> PartialNode:
     problems += twice
     lost = _lost(everything)
     if lost:
-        which = ", ".join(map(str, lost[:4])) + " ..." * (len(lost) > 4)
-        text = f"KFD's links lead to node {which}, of which there is nothing to read"
-        problems.append(Problem(source=ORIGIN, kind=ProblemKind.MISMATCH, text=text))
+        problems.append(_unread(lost))
     whole = not lost and all(node.why is None for node in everything)
     names = {node.number: address for address, node in chosen.items()}
     counts = Counter(node.package for node in chosen.values())
@@ -83,13 +87,14 @@ def parse(raw: Raw) -> PartialNode:
         _gpu(_Stated(node, devices.get(node.package), absent, counts[node.package], names), whole)
         for _, node in sorted(chosen.items())
     ]
-    denied = any(map(_denied, everything))
-    for address, device in sorted(devices.items()):
+    if not any(map(_denied, everything)):
         # Where a node is hidden, as in a container that was not given this GPU, only PCI shows it.
         # Or the device is a package whose other parts are there.
-        given_away = denied or (counts[address] > 0 and _is_parted(device))
-        if address not in chosen and not given_away:
-            found.append(_without_node(address, device, absent))
+        found += [
+            _without_node(address, device, absent)
+            for address, device in sorted(devices.items())
+            if address not in chosen and not (counts[address] > 0 and _is_parted(device))
+        ]
     return PartialNode(
         gpus=tuple(_with_hive(found, devices)),
         pairs=pairs(everything, names),

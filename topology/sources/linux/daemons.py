@@ -23,6 +23,16 @@ IN_CONTAINER = "the host's processes are hidden from this container"
 HIDDEN = "other users' processes are hidden here (/proc is mounted with hidepid)"
 
 
+def _blind(tree: Tree, container: Raw, running: int) -> str | None:
+    """Why not all processes can be seen; None where they can."""
+    inside = containers.parse(container, tree.absent)
+    if inside is not None and inside.kind is not None:
+        return IN_CONTAINER
+    if running > LIMIT_PROCESSES + 1:
+        return TOO_MANY
+    return None if isinstance(tree.text("proc/1/comm", 64), str) else HIDDEN
+
+
 def read(tree: Tree, container: Raw) -> dict[str, Raw]:
     """Look for processes: {"fabric_manager": word, "mps_daemon": bool}, each or {"error": why}.
 
@@ -34,12 +44,7 @@ def read(tree: Tree, container: Raw) -> dict[str, Raw]:
         for pid in running[: LIMIT_PROCESSES + 1]
         if pid.isdecimal()
     }
-    blind = TOO_MANY if len(running) > LIMIT_PROCESSES + 1 else None
-    inside = containers.parse(container, tree.absent)
-    if inside is not None and inside.kind is not None:
-        blind = IN_CONTAINER
-    elif not isinstance(tree.text("proc/1/comm", 64), str):
-        blind = blind or HIDDEN
+    blind = _blind(tree, container, len(running))
     manager: Raw = "running"
     if FABRIC_MANAGER not in seen:
         installed = any(map(tree.exists, FABRIC_MANAGER_BINARIES))

@@ -71,6 +71,16 @@ def _cannot_open(path: str) -> str:
     return ""
 
 
+def _problem(text: str, kind: ProblemKind) -> Problem:
+    return Problem(source="environment", text=_storable(text), kind=kind)
+
+
+def _unusable(file: ConfFile) -> Problem:
+    denied = file.error == "Permission denied"
+    text = f"{file.path}: {file.error}; what it sets for NCCL is not known"
+    return _problem(text, ProblemKind.DENIED if denied else ProblemKind.FAILED)
+
+
 def parse(raw: Raw) -> PartialNode:
     """Each variable with its origin, "environment" or the file; values cut at 512 characters."""
     if not isinstance(raw, dict):
@@ -90,21 +100,13 @@ def parse(raw: Raw) -> PartialNode:
             EnvironmentVariable(name=name, value=_storable(value), origin=_storable(origin))
             for name, (value, origin) in sorted(found.items())
         ),
-        problems=tuple(
-            Problem(
-                source="environment",
-                text=_storable(f"{file.path}: {file.error}; what it sets for NCCL is not known"),
-                kind=ProblemKind.DENIED
-                if file.error == "Permission denied"
-                else ProblemKind.FAILED,
-            )
-            for file in files
-            if file.error
-        )
-        + tuple(
-            Problem(source="environment", text=_storable(f"{name}: {why}"), kind=ProblemKind.ABSENT)
-            for name, why in missing
-            if name in found and isinstance(why, str)
+        problems=(
+            *(_unusable(file) for file in files if file.error),
+            *(
+                _problem(f"{name}: {why}", ProblemKind.ABSENT)
+                for name, why in missing
+                if name in found and isinstance(why, str)
+            ),
         ),
         assumptions=tuple(map(_storable, notes)),
     )

@@ -141,19 +141,23 @@ def _of_xid(found: re.Match[str]) -> Said:
         said["name"] = f"GPU instance {int(found['instance'])}"
     if found["pid"] and found["pid"].isdecimal():
         said["programs"] = (f"{found['process'] or 'a program'} ({found['pid']})",)
+    return said | _behind_xid(code, rest)
+
+
+def _behind_xid(code: str, rest: str) -> Said:
+    """What the line of an Xid says behind its number."""
     if (unit := _NVLINK5.search(rest)) is not None:
         words = ("unit", "fatal", "info", "status")
-        said["said"] = " ".join(unit[word] for word in words if unit[word])
-        said["link"] = None if unit["link"].startswith("-") else int(unit["link"])
-    elif (asked := _ASKED.search(rest)) is not None:
-        said["said"] = asked[1]
-    else:
-        known = [word for word in meanings(f"xid {code}") if word in rest]
-        said["details"] = tuple(known + _PLACE.findall(rest))
-        if (link := _LINK.search(rest)) is not None:
-            registers = (link[2] or "").replace(",", " ").split()
-            said |= {"link": int(link[1]), "said": " ".join(registers)}
-    return said
+        said = " ".join(unit[word] for word in words if unit[word])
+        return {"said": said, "link": None if unit["link"].startswith("-") else int(unit["link"])}
+    if (asked := _ASKED.search(rest)) is not None:
+        return {"said": asked[1]}
+    known = [word for word in meanings(f"xid {code}") if word in rest]
+    found: Said = {"details": tuple(known + _PLACE.findall(rest))}
+    if (link := _LINK.search(rest)) is not None:
+        registers = (link[2] or "").replace(",", " ").split()
+        found |= {"link": int(link[1]), "said": " ".join(registers)}
+    return found
 
 
 def _of_sxid(found: re.Match[str]) -> Said:

@@ -279,11 +279,16 @@ def _raw(tree: Mapping[str, Leaf], blocks: Mapping[str, dict[str, Raw]]) -> dict
             device["class"] = _BRIDGE
         if address in parents:
             device["path"] = _path(address, parents)
-        if device.get("denied"):
-            device["acs"] = {"error": ROOT_NEEDED}
-        elif device.get("verbose") and "acs" not in device:
-            device["acs"] = "" if "max_link_speed" in device else {"error": NOT_SAID}
+        _tell_acs(device)
     return {"absent": NOT_SAID, "devices": devices, "names": {}}
+
+
+def _tell_acs(device: dict[str, Raw]) -> None:
+    """Say of a device whether the output could show its ACS."""
+    if device.get("denied"):
+        device["acs"] = {"error": ROOT_NEEDED}
+    elif device.get("verbose") and "acs" not in device:
+        device["acs"] = "" if "max_link_speed" in device else {"error": NOT_SAID}
 
 
 def _name(device: dict[str, Raw], text: str) -> None:

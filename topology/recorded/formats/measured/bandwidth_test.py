@@ -23,6 +23,21 @@ _QUANTITIES = {
 }
 
 
+def _figure(title: str, gpu: str, memory: str, value: float, size: int) -> Measurement:
+    inside = title == "Device to Device"
+    return figure(
+        TOOL,
+        "memory" if inside else "host",
+        _QUANTITIES[title],
+        value,
+        src=gpu,
+        variant="copy" if inside else memory,
+        bytes_per_copy=size,
+        counted="bytes read + bytes written" if inside else "bytes copied, once",
+        engine="copy engine",
+    )
+
+
 def _parse(lines: list[str]) -> PartialNode:
     shown: dict[int, ListedGpu] = {}
     figures: list[Measurement] = []
@@ -37,20 +52,8 @@ def _parse(lines: list[str]) -> PartialNode:
         elif found := _UNIT.match(line):
             scale = 1.0 if found[1] == "G" else 1e-3
         elif title and shown and (row := _ROW.match(line)):
-            inside = title == "Device to Device"
-            figures.append(
-                figure(
-                    TOOL,
-                    "memory" if inside else "host",
-                    _QUANTITIES[title],
-                    float(row[2]) * scale,
-                    src=next(iter(names_of(shown).values())),
-                    variant="copy" if inside else memory,
-                    bytes_per_copy=int(row[1]),
-                    counted="bytes read + bytes written" if inside else "bytes copied, once",
-                    engine="copy engine",
-                )
-            )
+            gpu = next(iter(names_of(shown).values()))
+            figures.append(_figure(title, gpu, memory, float(row[2]) * scale, int(row[1])))
     if not figures:
         raise ProvesNothingError("no row below the name of a device; paste its whole output")
     return PartialNode(gpus=gpus_of(shown, TOOL), measurements=tuple(figures))

@@ -28,6 +28,15 @@ _HEAD = re.compile(r"\s*D/D((?:\s+\d{1,3}){1,128})\s*\Z")
 _ROW = re.compile(r"\s*(\d{1,3})((?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A)){1,128})\s*\Z")
 
 
+def _listed(device: re.Match[str]) -> ListedGpu | None:
+    """A GPU of the list; None for a CPU, which has no place on the bus."""
+    place, name, _, domain, bus, slot, function = device.groups()
+    if bus is None:
+        return None
+    own = pci_address(f"{domain or '0000'}:{int(bus, 16):02x}:{int(slot, 16):02x}.{function}")
+    return ListedGpu(int(place), name, own)
+
+
 def _parse(lines: list[str]) -> PartialNode:
     cpus: set[int] = set()
     shown: dict[int, ListedGpu] = {}
@@ -35,14 +44,11 @@ def _parse(lines: list[str]) -> PartialNode:
     table = Matrix()
     for number, line in enumerate(lines, start=1):
         if device := _DEVICE.match(line):
-            place, name, _, domain, bus, slot, function = device.groups()
-            if bus is None:
-                cpus.add(int(place))
-                continue
-            own = pci_address(
-                f"{domain or '0000'}:{int(bus, 16):02x}:{int(slot, 16):02x}.{function}"
-            )
-            shown.setdefault(int(place), ListedGpu(int(place), name, own))
+            gpu = _listed(device)
+            if gpu is None:
+                cpus.add(int(device[1]))
+            else:
+                shown.setdefault(gpu.number, gpu)
         elif title := _TITLE.match(line):
             table = tables.setdefault(title[2] or title[1], Matrix())
         elif head := _HEAD.match(line):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from .....model.format import FormatError
@@ -133,18 +134,25 @@ def rocm_document(lines: list[str]) -> dict[str, dict[str, str]]:
             for group, name in _CONCISE_NAMES.items():
                 if said[group] is not None and said[group] not in ("N/A", "None"):
                     card.setdefault(name, said[group].rstrip("W%Cc\u00b0\ufffd "))
-    system: dict[str, str] = {}
+    pairs = [*_told_pairs(lines)]
+    for (card, _), _, _ in pairs:
+        found.setdefault(f"card{int(card)}", {})
+    if pairs:
+        found["system"] = {
+            f"(Topology) {key} between DRM devices {one} and {other}": cell
+            for (one, other), key, cell in pairs
+        }
+    return found
+
+
+def _told_pairs(lines: list[str]) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """The numbers of two cards, what --showtopo tells of them, and its word."""
     for table in _tables(lines, ROCM_TITLES, banner=True):
         for row, cells in table.rows.items():
             for column, cell in zip(table.columns, cells, strict=True):
                 ends = row.removeprefix("GPU"), column.removeprefix("GPU")
                 if row != column and all(end.isdecimal() for end in ends):
-                    name = f"(Topology) {table.key} between DRM devices {ends[0]} and {ends[1]}"
-                    system[name] = cell
-                    found.setdefault(f"card{int(ends[0])}", {})
-    if system:
-        found["system"] = system
-    return found
+                    yield ends, table.key, cell
 
 
 def _tables(lines: list[str], titles: dict[str, str], *, banner: bool) -> list[_Matrix]:
