@@ -135,8 +135,8 @@ def rocm_document(lines: list[str]) -> dict[str, dict[str, str]]:
                 if said[group] is not None and said[group] not in ("N/A", "None"):
                     card.setdefault(name, said[group].rstrip("W%Cc\u00b0\ufffd "))
     pairs = [*_told_pairs(lines)]
-    for (card, _), _, _ in pairs:
-        found.setdefault(f"card{int(card)}", {})
+    for (number, _), _, _ in pairs:
+        found.setdefault(f"card{int(number)}", {})
     if pairs:
         found["system"] = {
             f"(Topology) {key} between DRM devices {one} and {other}": cell
