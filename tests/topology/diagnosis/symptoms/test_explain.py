@@ -8,13 +8,13 @@ from syrupy.assertion import SnapshotAssertion
 from gputop.topology.diagnosis.symptoms.checks import CHECKS
 from gputop.topology.diagnosis.symptoms.explain import (
     ECHOES,
-    TITLES,
     explain,
     known_signs,
     table,
     unexplained,
 )
 from gputop.topology.diagnosis.symptoms.log import _OF_ROW, examine
+from gputop.topology.diagnosis.symptoms.titles import TITLES
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.finding import Finding
 from tests.support.nccl.logs import lines_of, recorded
