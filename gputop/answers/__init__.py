@@ -14,6 +14,7 @@ QUESTIONS = {
     "which": "Name the best K GPUs here and now, with lines to copy.",
     "cost": "Say what training a model costs here, layout by layout.",
     "diff": "Say what differs between two readings or nodes, and what it means.",
+    "metrics": "Print the node as series for Prometheus.",
     "rules": "List what is checked.",
     "rule": "Say of one rule what it does, why, and what proves it.",
     "about": "Say what is known of a product, a node, a variable, a code.",

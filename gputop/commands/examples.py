@@ -54,6 +54,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop diff before.json", "a snapshot beside this machine as it is now"),
         ("gputop diff g1.json g2.json", "two nodes by their saved checks"),
     ),
+    "metrics": (
+        ("gputop metrics --demo sick-h100-8", "what Prometheus would get; no GPU is needed"),
+        ("gputop metrics --textfile gputop.prom --once", "for the node exporter, from a timer"),
+    ),
     "rules": (("gputop rules", "what is checked, and how bad it can be"),),
     "rule": (
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),

@@ -37,6 +37,8 @@ NOT_RUN = {
     "probe --history": "compares what was measured here",
     "-": "reads stdin",
     "mcp --redact": "waits for an agent",
+    "metrics --textfile": "writes again and again",
+    "metrics --listen": "serves until it is ended",
     "log FILE|FOLDER": "stands for the files of a reader",
     "fleet plan --format": "goes on with a folder that the text has named",
 }

@@ -1,0 +1,1 @@
+"""What a node tells a monitoring system: series of numbers with labels."""
