@@ -188,9 +188,10 @@ _NAME = re.compile(
     r"|NVML_ERROR_\w+|NV_ERR_\w+|HSA_STATUS_ERROR\w*|AMDSMI_STATUS_\w+|(?:UC[CS]|NIXL)_ERR_\w+|NVSHMEMX_ERROR_\w+|SIG[A-Z]{2,6})\b"
 )
 _BUILD = re.compile(
-    r"\bg?make(?:\[\d+\])?: \*\*\*|\bdpkg\b|/var/crash/|post-\w+ script|script subprocess"
+    r"\bsegfault at|\bg?make(?:\[\d+\])?: \*\*\*|\bdpkg\b|/var/crash/|post-\w+ script"
+    r"|script subprocess"
 )
-"""What makes and installs packages: the number is an exit of a step, and no errno."""
+"""Make, packages and faults of memory: the number is a step's exit or the access, no errno."""
 _COMPILED = tuple((re.compile(form), of) for form, of in _FORMS)
 
 

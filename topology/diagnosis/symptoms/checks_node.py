@@ -69,6 +69,25 @@ def memory_of_an_apu(log: LogReport) -> Iterator[Proof]:
             yield Proof(line, found[line])
 
 
+_AMD = re.compile(
+    r"\bRadeon\b|\bgfx\d{3}|AMD Instinct|/dev/kfd|HIP_VISIBLE|HSA_OVERRIDE|\bamdgpu\b"
+)
+"""Who speaks so has AMD's GPUs."""
+_NVIDIA = re.compile(r"NVIDIA Corporation|GeForce|\bRTX\b|\bTesla\b|NVRM|nvidia-smi|nvidia\.ko")
+_NO_NVIDIA = re.compile(r"[Ff]ound no NVIDIA driver on your system")
+
+
+@check
+def cuda_build_on_rocm(log: LogReport) -> Iterator[Proof]:
+    """PyTorch asks for NVIDIA's driver in a text that speaks of AMD's GPUs alone."""
+    notes = (*log.context, *log.notes)
+    both = [[one.search(note.text) for note in notes] for one in (_AMD, _NVIDIA)]
+    if any(both[0]) and not any(both[1]):
+        found = {note.line: note.text for note in notes if _NO_NVIDIA.search(note.text)}
+        for line in sorted(found)[:1]:
+            yield Proof(line, found[line])
+
+
 _AGENT = re.compile(r"^ *Name: +(gfx[0-9a-f]+)\b")
 _PRODUCT = re.compile(r"^ *Marketing Name: +(\S.*?) *$")
 _TARGETS = (

@@ -69,7 +69,10 @@ ABOUT = (
     b"p2p", b"peers:", b"timedlock", b"PARTITION: ", b"gim ", b"PCI address space",
     b"[TTM]", b"VRAM", b"GTL", b"tomics", b"rccl", b"comgr", b"/drm/card", b"and userspace",
     b"radeon.com", b"aiter", b"/dev/dri", b"vf limit", b"needed by", b"SVM ", b"roctx",
-    b"profil", b"PERFMON", b"ignor", b"lock has", *VIA,
+    b"profil", b"PERFMON", b"ignor", b"lock has",
+    b"segfault", b"protection fault", b"xecutionProvider", b"target feature", b"Illegal inst",
+    b"64-bit integer", b"static assertion", b"undeclared", b"user pages", b"device data", b"fp8e",
+    b"float8", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

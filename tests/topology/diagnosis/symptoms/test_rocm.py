@@ -14,6 +14,35 @@ I0801 07:00:00.100000       1 main.go:305] AMD GPU device plugin for Kubernetes
 I0801 07:00:00.100400       1 manager.go:60] Starting Discovery on new plugins
 I0801 07:00:00.100500       1 manager.go:66] Handling incoming signals"""
 SAID = {
+    "rocm-cuda-build": (
+        "  Name:                    gfx1102\nRuntimeError: Found no NVIDIA driver on your system. "
+        "Please check that you have an NVIDIA GPU",
+    ),
+    "onnx-provider-missing": (
+        "UserWarning: Specified provider 'MIGraphXExecutionProvider' is not in available provider "
+        "names.Available providers: 'CPUExecutionProvider'",
+    ),
+    "jax-no-backend": (
+        "RuntimeError: Unknown backend: 'rocm' requested, but no platforms that are instances of "
+        "rocm are present. Platforms present are: cpu",
+        "jax-rocm60-plugin version 0.4.31 is not compatible with jaxlib 0.4.35",
+    ),
+    "rocm-target-lacks": (
+        "error: '__builtin_amdgcn_wmma_f32_16x16x16_f16_w32' needs target feature gfx11-insts",
+        "error: Illegal instruction detected: Operand has incorrect register class.",
+    ),
+    "hip-source-cuda": ("x.cpp:9:3: error: use of undeclared identifier 'cudaFuncAttributes'",),
+    "rocm-library-crashed": (
+        "ollama[123]: segfault at 0 ip 00007f12 sp 00007f13 error 6 in "
+        "libamdhip64.so.7.1[7f3000+18000]",
+        "traps: python3[1] general protection fault ip:7f1 sp:7f2 error:0 in "
+        "librocblas.so.4[7f3000+1000]",
+    ),
+    "amdgpu-user-pages": ("[   91.2] amdgpu: Failed to create process device data",),
+    "fp8-other-kind": (
+        "ValueError: type fp8e4b8 not supported in this architecture. The supported fp8 dtypes are "
+        "('fp8e4nv', 'fp8e5')",
+    ),
     "rocm-packages-mixed": (
         " hip-dev : Depends: rocm-core (= 6.3.1.60301-48~24.04) but 5.7.1-2 is to be installed",
         " - nothing provides libdrm-amdgpu-common needed by amdgpu-core-1:6.1.60100.el8.noarch",
@@ -119,6 +148,9 @@ def test_a_warning_of_the_library_breaks_nothing() -> None:
         "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
         "UserWarning: Attempting to use hipBLASLt on an unsupported architecture!",
         "open /sys/class/drm/card4/device/product_name: no such file or directory",
+        "WARNING 01-01 10:00:00 [custom_all_reduce.py:137] Custom allreduce is disabled because "
+        "your platform lacks GPU P2P capability or P2P test failed. To silence this warning, "
+        "specify disable_custom_all_reduce=True explicitly.",
     )
     for text in told:
         assert [one.severity.counts for one in read(text).findings] == [False], text
@@ -215,3 +247,33 @@ def test_a_number_of_make_or_dpkg_is_no_errno() -> None:
         "dpkg: error processing package amdgpu-dkms (--configure): subprocess returned error 2"
     )
     assert not any("EPERM" in one.title or "ENOENT" in one.title for one in read(text).findings)
+
+
+UNSAID = {
+    "a machine with both vendors": (
+        "00:02.0 VGA compatible controller: AMD/ATI Radeon\n01:00.0 NVIDIA Corporation GH100\n"
+        "RuntimeError: Found no NVIDIA driver on your system.",
+        "rocm-cuda-build",
+    ),
+    "a remark of every JAX": (
+        "INFO:jax._src.xla_bridge:Unable to initialize backend 'rocm': NOT_FOUND: Could not find "
+        'registered platform with name: "rocm". Available platform names are: CUDA',
+        "jax-no-backend",
+    ),
+    "a database's library": (
+        "srv[9]: segfault at 0 ip 00007f12 sp 00007f13 error 4 in librocksdb.so.9[7f3000+1000]",
+        "rocm-library-crashed",
+    ),
+}
+"""What it is -> a text, and the row that it does not mean."""
+
+
+@pytest.mark.parametrize("name", UNSAID)
+def test_what_only_sounds_like_it_is_left(name: str) -> None:
+    text, ident = UNSAID[name]
+    assert ident not in [one.id for one in read(text).findings]
+
+
+def test_the_access_of_a_segfault_is_no_errno() -> None:
+    text = "srv[9]: segfault at 0 ip 00007f12 sp 00007f13 error 4 in libnccl.so.2[7f3000+1000]"
+    assert not any("EINTR" in one.title for one in read(text).findings)
