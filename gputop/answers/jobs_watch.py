@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable, Iterator
 
 import click
+import msgspec
 
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.ras.memory import Memory
 from gputop.topology.jobs.standing import JobState
-from gputop.topology.model.severity import JobVerdict
+from gputop.topology.model.severity import JobVerdict, Mark
 
 PAUSE_SECONDS = 5.0
 """From one look to the next: RAS is asked no oftener than the app asks it."""
 GONE = "is no longer seen"
 LONGEST_SENTENCE = 500
+STAMP = "%Y-%m-%dT%H:%M:%S%z"
 
 Look = Callable[[Memory], JobsReport]
 """Asks where the jobs stand; is given what earlier looks left of RAS's counts."""
@@ -39,19 +41,31 @@ def watch(
         report = look(memory)
         memory = report.memory
         jobs = {job.name: job for job in report.jobs}
-        for line in changes(known, jobs):
-            say(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}")
+        for change in changes(known, jobs):
+            say(f"{time.strftime(STAMP)} {change.shown}")
         known = jobs
         if until_hang and any(job.verdict is JobVerdict.HANGS for job in report.jobs):
             return JobVerdict.HANGS.exit_code
         sleep(PAUSE_SECONDS)
 
 
-def changes(before: dict[str, JobState], now: dict[str, JobState]) -> Iterator[str]:
+class WatchLine(msgspec.Struct, frozen=True):
+    """One change: what it is now, in a line."""
+
+    mark: Mark
+    text: str
+
+    @property
+    def shown(self) -> str:
+        """As it is printed, behind the time."""
+        return f"{self.mark.sign} {clean(self.text, LONGEST_SENTENCE)}"
+
+
+def changes(before: dict[str, JobState], now: dict[str, JobState]) -> Iterator[WatchLine]:
     """A line for each job that is new, that stands otherwise than before, or that is gone."""
     for name, job in now.items():
         if name not in before or before[name].verdict is not job.verdict:
-            yield f"{job.verdict.sign} {job.verdict}: {clean(job.sentence, LONGEST_SENTENCE)}"
+            yield WatchLine(job.verdict, f"{job.verdict}: {job.sentence}")
     for name in before:
         if name not in now:
-            yield f"? {clean(name, LONGEST_SENTENCE)} {GONE}"
+            yield WatchLine(JobVerdict.UNKNOWN, f"{name} {GONE}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -176,7 +177,8 @@ def snapshots_of(asked: NodeRequest, interval: float) -> Callable[[], NodeSnapsh
         return asked.snapshot
     if asked.demo:
         read_snapshot((), asked.demo)  # refuses a demo that there is not
-        return DemoFeed(asked.demo, version=__version__).snapshot
+        demo, ticks = DemoFeed(asked.demo, version=__version__), itertools.count()
+        return lambda: demo.at(next(ticks))  # whole from the first reading on
     feed = LiveFeed(interval=interval, version=__version__)
     until = time.monotonic() + SETTLE_SECONDS
     while not feed.settled() and time.monotonic() < until:

@@ -58,6 +58,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop metrics --demo sick-h100-8", "what Prometheus would get; no GPU is needed"),
         ("gputop metrics --textfile gputop.prom --once", "for the node exporter, from a timer"),
     ),
+    "watch": (
+        ("gputop watch", "a line whenever the node, a fault or a job changes"),
+        ("gputop watch --on broken,hang --once", "end at the first of these, with its code"),
+        ("gputop watch --demo sick-h100-8 --once", "how a sick node stands; no GPU is needed"),
+    ),
     "rules": (("gputop rules", "what is checked, and how bad it can be"),),
     "rule": (
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),

@@ -55,7 +55,8 @@ def test_a_line_comes_where_a_verdict_changes_and_only_there() -> None:
 
 
 def test_a_name_from_outside_stays_one_line() -> None:
-    (line,) = changes({}, {"a": job("a\x1b[2J\nroot", RUNS)})
+    (change,) = changes({}, {"a": job("a\x1b[2J\nroot", RUNS)})
+    line = change.shown
     assert "\x1b" not in line
     assert "\n" not in line
 
