@@ -42,12 +42,15 @@ h3{font-size:1rem;margin:1.4rem 0 .3rem}
 p{margin:.15rem 0;padding-left:1.2rem;text-indent:-1.2rem;overflow-wrap:anywhere}
 pre,code{font:13px/1.4 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}
 pre{margin:.2rem 0 .2rem 1.2rem;padding:.3rem .6rem;background:#f3f5f7;overflow-x:auto}
+.copy{white-space:pre-wrap;overflow-wrap:anywhere}
 section,.in{padding-left:1.2rem}h3{margin-left:-1.2rem}figure{margin:1rem 0;overflow-x:auto}
 h2{color:#1b5e93}.muted{color:#5b6773}
-table{border-collapse:collapse;margin:.4rem 0}td,th{padding:.1rem .7rem .1rem 0;text-align:left}
+table{border-collapse:collapse;margin:.4rem 0;display:block;overflow-x:auto}
+td,th{padding:.1rem .7rem .1rem 0;text-align:left}
 td.right,th.right{text-align:right}svg{max-width:100%;height:auto}
 .strong,.bold{font-weight:600}.key{color:#1b5e93}.good,.link-nvlink{color:#2d7a1c}
 .warn,.link-socket{color:#8a5700}.bad{color:#b71c1c}.link-pcie{color:#1b5e93}
+@media screen and (max-width:60rem){svg{max-width:none}}
 @media print{section{break-inside:avoid}body{margin:0}}
 """
 _POLICY = "; ".join(
@@ -117,7 +120,8 @@ def _spans_as_they_are(line: Line) -> str:
 
 
 def _commands(block: Commands) -> Iterator[str]:
-    yield f"<pre>{escape(chr(10).join(clean(one, 140_000) for one in block.commands))}</pre>\n"
+    text = "\n".join(clean(one, 140_000) for one in block.commands)
+    yield f'<pre class="copy">{escape(text)}</pre>\n'
 
 
 def _steps(block: Steps) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 from gputop.printing.html import html_page
@@ -100,3 +101,12 @@ def test_every_block_has_its_words_and_no_markup_from_outside() -> None:
         "nvidia-smi nvlink -s", "grep -E 'a|b'", "a note", "further in", "Impact: ",
     ):  # fmt: skip
         assert part in text
+
+
+def test_a_narrow_screen_wraps_commands_and_keeps_the_size_of_the_map() -> None:
+    page = html_page("x", [Commands(("nvidia-smi " * 20,))], "<svg></svg>")
+    assert '<pre class="copy">' in page
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    assert re.search(r"\.copy\{[^}]*white-space:pre-wrap[^}]*overflow-wrap:anywhere", style)
+    assert re.search(r"@media screen and \(max-width:\w+\)\{[^}]*svg\{max-width:none\}", style)
+    assert re.search(r"figure\{[^}]*overflow-x:auto", style)
