@@ -16,10 +16,13 @@ import msgspec
 
 from gputop.commands.examples import WithExamples
 from gputop.exits import FAILURES, Exit
+from gputop.printing.render import render
 from gputop.schemas import breaks, documents, named, schema_of, tag_of
-from gputop.terminal.output import print_document
+from gputop.terminal.output import print_document, print_lines
+from gputop.terminal.size import text_width
 from gputop.terminal.writing import write_whole
 from gputop.topology.model.characters import json_text
+from gputop.topology.model.page import Column, Table
 
 FOLDER = Path("docs/schemas")
 
@@ -38,9 +41,12 @@ def command(name: str | None) -> None:
     if name is not None:
         print_document(written(tag_of(name)))
         return
-    for tag, kinds in documents().items():
-        told = (kinds[0].__doc__ or "").partition("\n")[0]
-        click.echo(f"{named(tag):<14} {tag:<22} {told}")
+    heads = (Column("document"), Column("schema"), Column("what it holds"))
+    rows = tuple(
+        (named(tag), tag, (kinds[0].__doc__ or "").partition("\n")[0])
+        for tag, kinds in documents().items()
+    )
+    print_lines(render((Table(heads, rows, indent=0),), text_width()))
 
 
 def written(tag: str) -> str:

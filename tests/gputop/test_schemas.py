@@ -261,7 +261,9 @@ def test_a_word_that_may_grow_is_any_text() -> None:
 
 def test_the_command_prints_one_and_lists_all() -> None:
     listed = gputop_here("schema").stdout.splitlines()
-    assert [line.split()[1] for line in listed] == list(schemas.documents())
+    tags = [word for line in listed for word in line.split() if word.startswith("gputop.")]
+    assert tags == list(schemas.documents())
+    assert max(map(len, listed)) <= 80
     assert json.loads(gputop_here("schema", "check").stdout)["$id"] == "gputop.check/1"
     assert schemas.tag_of("gputop.check/1") == "gputop.check/1"
     wrong = gputop_here("schema", "chekc")
