@@ -203,6 +203,54 @@ def _another(case: Case, gpu: Gpu) -> bool:
     return gpu.pci_id not in (None, f"{device.vendor_id:04x}:{device.device_id:04x}")
 
 
+def _above_most(case: Case, gpu: Gpu) -> bool:
+    """Whether its PCIe link is faster or wider now than it can be, by the driver's own words."""
+    now = case.reading(gpu)
+    gen, lanes = (None, None) if now is None else (now.pcie_gen, now.pcie_width)
+    known = (
+        (gen, gpu.pcie_gen_max),
+        (lanes, gpu.pcie_width_max),
+        (gpu.pcie_gen_max, gpu.pcie_gen_max_device),
+    )
+    return any(one and most and one > most for one, most in known)
+
+
+def _outside(case: Case, gpu: Gpu) -> bool:
+    """Whether a power limit is outside of the range that the driver allows, by 1 % or more."""
+    least, most = gpu.power_limit_min_watts, gpu.power_limit_max_watts
+    if least is None or not most:
+        return False
+    given = filter(None, (gpu.power_limit_watts, gpu.power_limit_default_watts))
+    return any(not 0.99 * least - 1 <= watts <= 1.01 * most + 1 for watts in given)
+
+
+def _of_no_such_model(case: Case, gpu: Gpu) -> Iterator[str]:
+    """Which of its sizes are far from those of its model; a slice or half of a package has less."""
+    model = case.sku(gpu)
+    if model is None or model.devices > 1 or gpu.is_vgpu or gpu.partition is not None:
+        return
+    memory, clock = (gpu.memory_bytes or 0) / 1e9, gpu.clock_sm_max_mhz or 0
+    if memory and model.memory_gb and not _LEAST_SHARE < memory / model.memory_gb < _MOST_SIZE:
+        yield "memory"
+    usual = model.peak_clock_mhz
+    if clock and usual and not _LEAST_CLOCK < clock / usual < 1 / _LEAST_CLOCK:
+        yield "clocks"
+    if (gpu.pcie_width_max or 0) > model.pcie_width and "pcie_width" not in model.unconfirmed:
+        yield "lanes"
+
+
+def _of_another_age(case: Case, gpu: Gpu) -> bool:
+    """Whether links that are up have the version of another generation than its model's."""
+    model = case.sku(gpu)
+    known = "" if model is None else model.link_kind.removeprefix("nvlink")
+    said = {(link.version or "").partition(".")[0] for link in gpu.nvlinks_up}
+    return known.isdigit() and any(age.isdigit() and age != known for age in said)
+
+
+_MOST_SIZE = 1.2
+"""Of the memory as it is sold: a GB that means a GiB is 1.07 of it."""
+_LEAST_CLOCK = 0.6
+"""Boards of one model differ by a quarter in their highest clock; half or twice is another one."""
 _LEAST_SHARE, _MOST_SHARE = 0.8, 1.02
 """What the driver keeps for itself is neither used nor free."""
 _NAME = re.compile(r"[A-Za-z]{4}|[A-Z]\d\d|NVS|^0x[\da-f]{4}$")
@@ -219,13 +267,14 @@ _CONTRADICTIONS: tuple[tuple[str, str, Callable[[Case, Gpu], bool]], ...] = (
     ("NVLinks", "the driver says that none is up, and grants P2P over them", _granted),
     (
         "NVLinks",
-        "the driver says that they lead to GPUs, and that a fabric of NVSwitches is joined",
+        "the driver says that they lead to no NVSwitch, and that a fabric of these is joined",
         lambda case, gpu: (
             gpu.fabric is not None
             and gpu.fabric.joined
-            and any(link.to_gpu for link in gpu.nvlinks_up)
+            and any(link.remote_kind and not link.to_switch for link in gpu.nvlinks_up)
         ),
     ),
+    ("NVLinks", "the driver says another generation of them than this model has", _of_another_age),
     (
         "NVLinks",
         "nobody says whether they are up",
@@ -272,6 +321,23 @@ _CONTRADICTIONS: tuple[tuple[str, str, Callable[[Case, Gpu], bool]], ...] = (
     ),
     ("memory", "the driver says other sizes of it, used and free, than the whole", _other_size),
     ("memory", "the driver says another size than for most GPUs of this model", _odd_size),
+    ("PCIe link", "the driver says more now than the most that it can be", _above_most),
+    ("power limit", "the driver says one outside of the range that it allows", _outside),
+    (
+        "memory",
+        "the driver says another size than this model has",
+        lambda case, gpu: "memory" in _of_no_such_model(case, gpu),
+    ),
+    (
+        "highest clock",
+        "the driver says one that is far from this model's",
+        lambda case, gpu: "clocks" in _of_no_such_model(case, gpu),
+    ),
+    (
+        "PCIe link",
+        "the driver says more lanes than this model has",
+        lambda case, gpu: "lanes" in _of_no_such_model(case, gpu),
+    ),
 )
 """What answers about a GPU say that cannot be true of it: what it is, why, and the test."""
 

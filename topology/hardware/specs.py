@@ -109,6 +109,10 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs that one package shows as (MI250X: two GCDs)."""
     c2c_gbs: float | None = None
     """Bandwidth to the CPU over NVLink-C2C, one way."""
+    memory_gb: float | None = None
+    """Memory of the whole package as it is sold, GB; None where no source confirms it."""
+    peak_clock_mhz: float | None = None
+    """Highest clock of the SMs or CUs, MHz; None where no source confirms it."""
 
     @property
     def full_mesh(self) -> bool:
@@ -283,7 +287,13 @@ def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:
         world_size=facts.get("world_size"),
         devices=facts.get("enumerates_as", 1),
         c2c_gbs=facts.get("c2c_gbps_per_direction"),
+        memory_gb=_confirmed(facts, "memory_gb"),
+        peak_clock_mhz=_confirmed(facts, "peak_clock_mhz"),
     )
+
+
+def _confirmed(facts: dict[str, Any], name: str) -> float | None:
+    return None if name in facts.get("unconfirmed", ()) else facts.get(name)
 
 
 def _tflops(facts: dict[str, Any]) -> dict[str, float]:

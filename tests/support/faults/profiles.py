@@ -103,10 +103,14 @@ def _address(device: Raw) -> str:
     return str(device["nvmlDeviceGetPciInfo"]["busIdLegacy"]).lower()
 
 
-def _named(name: str, answers: Raw, number: int = 0) -> Raw:
-    """The same GPUs of another model: its name, and the number that its vendor gave it."""
+def _named(name: str, answers: Raw, number: int = 0, memory_mib: int = 0) -> Raw:
+    """The same GPUs of another model: its name, its memory, and the number that its vendor gave."""
     for device in answers["nvml"]["devices"]:
         device["nvmlDeviceGetName"] = name
+        if memory_mib:
+            total, used = memory_mib << 20, 1 << 30
+            sizes = {"total": total, "free": total - used, "used": used}
+            device["nvmlDeviceGetMemoryInfo"] = sizes
         if number:
             device["nvmlDeviceGetPciInfo"]["pciDeviceId"] = number << 16 | 0x10DE
             answers["pci"]["devices"][_address(device)]["device"] = f"0x{number:04x}"
@@ -191,14 +195,14 @@ PROFILES: dict[str, Callable[[], Raw]] = {
     "h100-1": lambda: _demo("hgx-h100-8", 1),
     "gb200-4": lambda: _demo("gb200-nvl72-tray", 4),
     f"gb200-4{EARLIER}": lambda: _demo("gb200-nvl72-tray", 4, 7),
-    "h200-2": lambda: _named("NVIDIA H200", _demo("hgx-h100-8", 2), 0x2335),
+    "h200-2": lambda: _named("NVIDIA H200", _demo("hgx-h100-8", 2), 0x2335, 143771),
     "a100-8": lambda: _demo("hgx-a100-8", 8),
     "v100-8": lambda: _demo("dgx-1v", 8),
     "l40s-2": lambda: _demo("pcie-l40s-8", 2),
     "l40s-8": lambda: _demo("pcie-l40s-8", 8),
-    "b200-8-vm": lambda: _named("NVIDIA B200", _guest(_demo("hgx-h100-8", 8)), 0x2901),
+    "b200-8-vm": lambda: _named("NVIDIA B200", _guest(_demo("hgx-h100-8", 8)), 0x2901, 183359),
     "b200-8-vm-dark": lambda: _named(
-        "NVIDIA B200", _guest(_without_links(_demo("hgx-h100-8", 8))), 0x2901
+        "NVIDIA B200", _guest(_without_links(_demo("hgx-h100-8", 8))), 0x2901, 183359
     ),
     "laptop": _laptop,
     "mi300x-2": lambda: _amd(2),

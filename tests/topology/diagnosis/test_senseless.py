@@ -43,6 +43,10 @@ WELL: list[tuple[str, str, dict[str, Any]]] = [
     ("GPUs of one board share a bridge", CARDS, {"machine.pairs[*].ancestor": "hostbridge"}),
     ("as warm as it may get", BOARD, {"readings.gpus[1].temperature_c": 87}),
     ("a NUMA node that nobody knows", BOARD, {"machine.gpus[1].numa_node": None}),
+    ("a link that rests", BOARD, {"readings.gpus[1].pcie_gen": 1}),
+    ("a board with a lower highest clock", BOARD, {"machine.gpus[*].clock_sm_max_mhz": 1755}),
+    ("memory as it was sold", BOARD, {"machine.gpus[*].memory_bytes": 84 * 10**9}),
+    ("a power limit at its end", BOARD, {"machine.gpus[*].power_limit_max_watts": 700}),
 ]  # fmt: skip
 NONSENSE: list[tuple[str, str, dict[str, Any]]] = [
     ("ECC", BOARD, ECC_OFF),
@@ -91,6 +95,26 @@ NONSENSE: list[tuple[str, str, dict[str, Any]]] = [
     ("memory", BOARD, {"readings.gpus[1].memory_free_bytes": 30 * 2**30}),
     ("memory", BOARD, {"readings.gpus[1].memory_free_bytes": 150 * 2**30}),
     ("memory", OAM, {"machine.gpus[1].memory_bytes": 64 * 2**30}),
+    (
+        "memory",
+        BOARD,
+        {
+            "machine.gpus[*].memory_bytes": 40 * 2**30,
+            "readings.gpus[*].memory_used_bytes": 2**30,
+            "readings.gpus[*].memory_free_bytes": 39 * 2**30,
+        },
+    ),
+    ("highest clock", BOARD, {"machine.gpus[*].clock_sm_max_mhz": 990}),
+    ("highest clock", OAM, {"machine.gpus[*].clock_sm_max_mhz": 4200}),
+    ("NVLinks", TRAY, {"machine.gpus[1].nvlinks[*].remote_kind": "ibmnpu"}),
+    ("NVLinks", BOARD, {"machine.gpus[1].nvlinks[2].version": "3.0"}),
+    ("PCIe link", BOARD, {"readings.gpus[1].pcie_gen": 6}),
+    ("PCIe link", BOARD, {"readings.gpus[1].pcie_width": 32}),
+    ("PCIe link", CARDS, {"machine.gpus[1].pcie_width_max": 8}),
+    ("PCIe link", OAM, {"machine.gpus[*].pcie_width_max": 32}),
+    ("PCIe link", BOARD, {"machine.gpus[*].pcie_gen_max": 7}),
+    ("power limit", BOARD, {"machine.gpus[1].power_limit_watts": 90}),
+    ("power limit", BOARD, {"machine.gpus[*].power_limit_default_watts": 7000}),
 ]
 """What is not known then, a demo, and the edits."""
 
