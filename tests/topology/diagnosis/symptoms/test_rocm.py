@@ -14,6 +14,10 @@ I0801 07:00:00.100000       1 main.go:305] AMD GPU device plugin for Kubernetes
 I0801 07:00:00.100400       1 manager.go:60] Starting Discovery on new plugins
 I0801 07:00:00.100500       1 manager.go:66] Handling incoming signals"""
 SAID = {
+    "amdgpu-queues-used-up": ("amdgpu: process pid 7 DQM create queue type 1 failed. ret -12",),
+    "amdgpu-queue-evicted": (
+        "[   61.5] [drm:amdgpu_job_submit [amdgpu]] *ERROR* Trying to push to a killed entity",
+    ),
     "rocm-cuda-build": (
         "  Name:                    gfx1102\nRuntimeError: Found no NVIDIA driver on your system. "
         "Please check that you have an NVIDIA GPU",
