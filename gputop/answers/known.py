@@ -60,6 +60,13 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WORDS = {
+    "arch": "architecture",
+    "gfx": "target",
+    "llc_mb": "last-level cache",
+    "l3_mb": "L3 cache",
+    "link_kind": "kind of its links",
+    "link_count": "links of a GPU",
+    "link_print_gbps": "each link as nvidia-smi prints it",
     "sm_or_cu_count": "SMs or CUs",
     "memory_gb": "memory",
     "hbm_gbps": "memory bandwidth",
@@ -92,6 +99,12 @@ WORDS = {
     "memory_reported_mib": "MiB of memory that the driver reports",
 }
 """Keys of the tables that say too little by themselves -> words."""
+_VALUES = {
+    "point_to_point": "from each GPU to the others",
+    "switched": "through switches",
+    "bridge": "over bridges between cards",
+}
+"""Values of the tables, as somebody says them."""
 _UNITS = (
     ("_gbit", "Gbit/s"), ("_gbps", "GB/s"), ("_gb", "GB"), ("_mb", "MB"), ("_mhz", "MHz"),
     ("_w", "W"),
@@ -315,7 +328,7 @@ def _facts(row: Mapping[str, Any], unsure: tuple[str, ...]) -> Iterator[KnownFac
 def _said(key: str, value: Any) -> Iterator[tuple[str, float | str, str]]:
     """What one cell of a table says, its value and its unit."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield _words(key), value, _unit(key)
+        yield _words(key), _VALUES.get(str(value), value) if key == "fabric" else value, _unit(key)
     elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         yield _words(key), ", ".join(value), ""
     elif isinstance(value, dict) and all(isinstance(one, float) for one in value.values()):
