@@ -178,21 +178,27 @@ def _other_size(case: Case, gpu: Gpu) -> bool:
     return not _LEAST_SHARE < (used + free) / whole < _MOST_SHARE
 
 
-def _odd_size(case: Case, gpu: Gpu) -> bool:
-    """Whether its memory is another than that of most others of its model."""
-    others = [
-        other.memory_bytes
-        for other in case.machine.gpus
-        if other is not gpu
-        and (other.name, other.pci_id, other.partition) == (gpu.name, gpu.pci_id, gpu.partition)
-        and other.memory_bytes
-        and not other.is_vgpu
-    ]
-    whole = gpu.memory_bytes
-    if not whole or gpu.pci_id is None or gpu.is_vgpu:
-        return False
-    odd = sum(not _LEAST_SHARE < whole / other < 1 / _LEAST_SHARE for other in others)
-    return 2 * odd > len(others)
+def _odd(field: str, least: float) -> Callable[[Case, Gpu], bool]:
+    """Whether a figure of a GPU has less than this share of that of most others of its model.
+
+    Or more than its inverse.
+    """
+
+    def odd(case: Case, gpu: Gpu) -> bool:
+        others = [
+            figure
+            for other in case.machine.gpus
+            if other is not gpu
+            and (other.name, other.pci_id, other.partition) == (gpu.name, gpu.pci_id, gpu.partition)
+            and (figure := getattr(other, field))
+            and not other.is_vgpu
+        ]
+        whole = getattr(gpu, field)
+        if not whole or gpu.pci_id is None or gpu.is_vgpu:
+            return False
+        return 2 * sum(not least < whole / other < 1 / least for other in others) > len(others)
+
+    return odd
 
 
 def _another(case: Case, gpu: Gpu) -> bool:
@@ -249,6 +255,8 @@ def _of_another_age(case: Case, gpu: Gpu) -> bool:
 
 _MOST_SIZE = 1.2
 """Of the memory as it is sold: a GB that means a GiB is 1.07 of it."""
+_LEAST_DEFAULT = 0.6
+"""Boards of one model are sold with limits that differ by a third."""
 _LEAST_CLOCK = 0.6
 """Boards of one model differ by a quarter in their highest clock; half or twice is another one."""
 _LEAST_SHARE, _MOST_SHARE = 0.8, 1.02
@@ -320,7 +328,16 @@ _CONTRADICTIONS: tuple[tuple[str, str, Callable[[Case, Gpu], bool]], ...] = (
         _no_heat,
     ),
     ("memory", "the driver says other sizes of it, used and free, than the whole", _other_size),
-    ("memory", "the driver says another size than for most GPUs of this model", _odd_size),
+    (
+        "memory",
+        "the driver says another size than for most GPUs of this model",
+        _odd("memory_bytes", _LEAST_SHARE),
+    ),
+    (
+        "power limit",
+        "the driver says another default than for most GPUs of this model",
+        _odd("power_limit_default_watts", _LEAST_DEFAULT),
+    ),
     ("PCIe link", "the driver says more now than the most that it can be", _above_most),
     ("power limit", "the driver says one outside of the range that it allows", _outside),
     (

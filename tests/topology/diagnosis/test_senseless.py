@@ -46,6 +46,7 @@ WELL: list[tuple[str, str, dict[str, Any]]] = [
     ("a link that rests", BOARD, {"readings.gpus[1].pcie_gen": 1}),
     ("a board with a lower highest clock", BOARD, {"machine.gpus[*].clock_sm_max_mhz": 1755}),
     ("memory as it was sold", BOARD, {"machine.gpus[*].memory_bytes": 84 * 10**9}),
+    ("boards of two limits", BOARD, {"machine.gpus[1].power_limit_default_watts": 500}),
     ("a power limit at its end", BOARD, {"machine.gpus[*].power_limit_max_watts": 700}),
 ]  # fmt: skip
 NONSENSE: list[tuple[str, str, dict[str, Any]]] = [
@@ -115,6 +116,7 @@ NONSENSE: list[tuple[str, str, dict[str, Any]]] = [
     ("PCIe link", BOARD, {"machine.gpus[*].pcie_gen_max": 7}),
     ("power limit", BOARD, {"machine.gpus[1].power_limit_watts": 90}),
     ("power limit", BOARD, {"machine.gpus[*].power_limit_default_watts": 7000}),
+    ("power limit", BOARD, {"machine.gpus[1].power_limit_default_watts": 350}),
 ]
 """What is not known then, a demo, and the edits."""
 
