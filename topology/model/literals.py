@@ -91,7 +91,9 @@ def _parsed(pattern: str) -> _Group:
 
 def _certain(branch: _Branch) -> tuple[frozenset[str], ...]:
     """The sets of texts of one alternative, the best first."""
-    best = sorted({texts for texts in _choices(branch) if texts}, key=_worth, reverse=True)
+    # In the pattern's order where two are worth as much: a set has another one in each process.
+    different = dict.fromkeys(filter(None, _choices(branch)))
+    best = sorted(different, key=_worth, reverse=True)
     return tuple(texts for texts in best[:2] if texts is best[0] or _worth(texts)[0] >= _LONG)
 
 

@@ -145,7 +145,7 @@ class Signs:
                 continue
             if len(held) > 1:
                 held.sort(key=lambda texts: sum(map(count, texts)))
-            for one in held[0]:
+            for one in sorted(held[0]):
                 found.setdefault(one, []).append(pattern)
         return found
 
