@@ -102,18 +102,21 @@ def _hardware(machine: Machine, gpus: Sequence[Gpu]) -> Facts:
     if nics:
         kinds = Counter(filter(None, map(_nic, nics)))
         found["NICs"] = ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
-    host = machine.host
-    if host is not None:
-        _put(found, "CPU", host.cpu_model_name)
-        if host.sockets:
-            found["sockets"] = str(len(host.sockets))
-            for what in ("cores", "threads"):
-                known = [getattr(socket, what) for socket in host.sockets]
-                counts = [count for count in known if count is not None]
-                _put(found, what, sum(counts) if counts else None)
-        _put(found, "system", " ".join(filter(None, (host.dmi_vendor, host.dmi_product))) or None)
-        _put(found, "hypervisor", host.hypervisor)
+    if machine.host is not None:
+        _put_host(found, machine.host)
     return found
+
+
+def _put_host(found: Facts, host: Host) -> None:
+    _put(found, "CPU", host.cpu_model_name)
+    if host.sockets:
+        found["sockets"] = str(len(host.sockets))
+        for what in ("cores", "threads"):
+            known = [getattr(socket, what) for socket in host.sockets]
+            counts = [count for count in known if count is not None]
+            _put(found, what, sum(counts) if counts else None)
+    _put(found, "system", " ".join(filter(None, (host.dmi_vendor, host.dmi_product))) or None)
+    _put(found, "hypervisor", host.hypervisor)
 
 
 def _relations(node: Node) -> Facts:

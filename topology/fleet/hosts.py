@@ -125,6 +125,17 @@ def _folded(items: Iterable[tuple[str, ...]], place: int) -> Iterator[tuple[str,
         yield (*rest[:place], text if bare else f"[{text}]", *rest[place + 1 :])
 
 
+def _runs(values: Iterable[int]) -> list[list[int]]:
+    """The first and the last of each run of numbers that follow each other."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return runs
+
+
 def _ranges(numbers: list[str]) -> str:
     """Write numbers as ranges; those with leading zeros stay as wide as they are."""
     padded = sorted({len(text) for text in numbers if text[0] == "0" and len(text) > 1})
@@ -136,13 +147,7 @@ def _ranges(numbers: list[str]) -> str:
         by_width.setdefault(width, []).append(int(text))
     pieces: list[str] = []
     for width, values in sorted(by_width.items()):
-        runs: list[list[int]] = []
-        for value in sorted(values):
-            if runs and value == runs[-1][1] + 1:
-                runs[-1][1] = value
-            else:
-                runs.append([value, value])
-        for first, last in runs:
+        for first, last in _runs(sorted(values)):
             low, high = str(first).zfill(width), str(last).zfill(width)
             pieces.append(low if first == last else f"{low}-{high}")
     return ",".join(pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -113,34 +113,37 @@ class SourceThread:
             else None,
         )
 
+    def _ask(self) -> float:
+        """Ask once, and keep the part or the problem; gives the seconds until the next time."""
+        pause = self.source.interval_seconds
+        try:
+            if self._reader is None:
+                self._reader = self.source.reader()
+            for name, value in self.hints.items():
+                if hasattr(self._reader, name):
+                    setattr(self._reader, name, value)
+            part = self.source.parse(self._reader())
+        except SourceAbsent as absent:
+            problem = Problem(source=self.source.id, kind=absent.kind, text=str(absent))
+            self.part, self.problem = None, problem
+            self._reader = None
+            return max(pause, RETRY_ABSENT_SECONDS / self._factor())
+        except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
+            # The last good answer stays; its age shows that it is old.
+            kind = "" if isinstance(error, PluginRefused) else f"{type(error).__name__}: "
+            self.problem = Problem(source=self.source.id, text=f"{kind}{error}"[:300])
+            self._reader = None
+        else:
+            self.part, self.problem = part, None
+        return pause
+
     def _run(self) -> None:
         self._closed.wait(self._delay_seconds)
         while not self._closed.is_set():
             self._wake.clear()
             wanted = self._wanted
-            pause = self.source.interval_seconds
             started = self.asked_at = time.monotonic()
-            try:
-                if self._reader is None:
-                    self._reader = self.source.reader()
-                for name, value in self.hints.items():
-                    if hasattr(self._reader, name):
-                        setattr(self._reader, name, value)
-                part = self.source.parse(self._reader())
-            except SourceAbsent as absent:
-                self.part, self.problem = (
-                    None,
-                    Problem(source=self.source.id, kind=absent.kind, text=str(absent)),
-                )
-                self._reader = None
-                pause = max(pause, RETRY_ABSENT_SECONDS / self._factor())
-            except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
-                # The last good answer stays; its age shows that it is old.
-                kind = "" if isinstance(error, PluginRefused) else f"{type(error).__name__}: "
-                self.problem = Problem(source=self.source.id, text=f"{kind}{error}"[:300])
-                self._reader = None
-            else:
-                self.part, self.problem = part, None
+            pause = self._ask()
             now = time.monotonic()
             self.elapsed_seconds = round(now - started, 6)
             if self.part is None or self.problem is None:
@@ -237,24 +240,19 @@ class LiveFeed:
             self._machine = machine
         snapshot = msgspec.structs.replace(snapshot, machine=self._machine)
         states = tuple(thread.state(now) for thread in self.threads)
+        problems = (*snapshot.problems, *self._problems(states))
+        return msgspec.structs.replace(snapshot, states=states, problems=problems)
+
+    def _problems(self, states: Iterable[SourceState]) -> Iterator[Problem]:
+        """What sources could not read, and those that do not answer."""
         makers = {gpu.vendor for gpu in self._machine.gpus}
-        problems = [
-            said
-            for thread in self.threads
-            if (said := thread.problem) is not None and not _is_idle_talk(said, makers)
-        ]
-        problems += [
-            Problem(
-                source=state.source,
-                kind=ProblemKind.NOT_ANSWERING,
-                text=f"{state.source} has not answered for {state.waiting_seconds:.0f} s",
-            )
-            for state in states
-            if state.waiting_seconds is not None
-        ]
-        return msgspec.structs.replace(
-            snapshot, states=states, problems=snapshot.problems + tuple(problems)
-        )
+        for thread in self.threads:
+            if (said := thread.problem) is not None and not _is_idle_talk(said, makers):
+                yield said
+        for state in states:
+            if state.waiting_seconds is not None:
+                text = f"{state.source} has not answered for {state.waiting_seconds:.0f} s"
+                yield Problem(source=state.source, kind=ProblemKind.NOT_ANSWERING, text=text)
 
     def wait(self, timeout: float) -> bool:
         """Block until a source has answered since the last snapshot, or the time is over."""

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ...model.gathered import gathered
 from ..hosts import in_order
 from .culprits import AT_SCALE, Culprit
 from .looks import NetLook
@@ -98,20 +99,16 @@ def _usual(seen: Sequence[NetLook]) -> dict[int, float]:
     One sick node is in one of the sets of that round. Sizes of fewer sets have the figure of the
     next smaller size: the bus bandwidth of a large all-reduce hardly depends on the size.
     """
-    rounds: dict[int, dict[int, list[float]]] = {}
-    for look in seen:
-        speed = _speed(look)
-        if look.finished and speed is not None:
-            by_round = rounds.setdefault(len(look.hosts), {})
-            by_round.setdefault(look.round or 0, []).append(speed)
-    everything = [v for by_round in rounds.values() for own in by_round.values() for v in own]
-    last = max(everything, default=0.0)
+    speeds = [
+        (look, speed) for look in seen if look.finished and (speed := _speed(look)) is not None
+    ]
+    rounds = gathered(((len(look.hosts), look.round or 0), speed) for look, speed in speeds)
+    last = max((speed for _, speed in speeds), default=0.0)
     usual = {}
     for size in sorted({len(look.hosts) for look in seen}):
-        for values in (own for _, own in sorted(rounds.get(size, {}).items())):
-            if len(values) >= LEAST_EQUAL:
-                last = median(values)
-                break
+        own = (values for (of, _), values in sorted(rounds.items()) if of == size)
+        whole = next((values for values in own if len(values) >= LEAST_EQUAL), None)
+        last = last if whole is None else median(whole)
         usual[size] = last
     return usual
 

@@ -66,6 +66,20 @@ class NvmlDevices:
         """The GPUs that are open by now, also while the driver is still asked for the others."""
         return list(self._devices or self._opened)
 
+    def _counted(self, library: NvmlLibrary) -> int:
+        """How many GPUs NVML counts. Raises SourceAbsent and RuntimeError."""
+        try:
+            count = library.ask("nvmlDeviceGetCount")
+        except GpuLost as lost:
+            raise SourceAbsent(f"NVML does not count the GPUs: {lost}", "lost") from lost
+        if not isinstance(count, int):
+            raise RuntimeError(f"NVML does not count the GPUs: {_error(count)}")
+        if not 0 <= count <= _MOST_DEVICES:
+            raise RuntimeError(f"NVML counts {count} GPUs, which no node has")
+        if count == 0 and not self._devices:
+            raise SourceAbsent("NVML works but shows no GPU to this process")
+        return count
+
     def current(self) -> tuple[NvmlLibrary, list[NvmlDevice]]:
         """The library and all GPUs seen so far.
 
@@ -77,19 +91,10 @@ class NvmlDevices:
             self._calls = 0
         library = self._library
         try:
-            count = library.ask("nvmlDeviceGetCount")
-        except GpuLost as lost:
+            count = self._counted(library)
+        except (SourceAbsent, RuntimeError):
             self._restart_later()
-            raise SourceAbsent(f"NVML does not count the GPUs: {lost}", "lost") from lost
-        if not isinstance(count, int):
-            self._restart_later()
-            raise RuntimeError(f"NVML does not count the GPUs: {_error(count)}")
-        if not 0 <= count <= _MOST_DEVICES:
-            self._restart_later()
-            raise RuntimeError(f"NVML counts {count} GPUs, which no node has")
-        if count == 0 and not self._devices:
-            self._restart_later()
-            raise SourceAbsent("NVML works but shows no GPU to this process")
+            raise
         self._calls += 1
         self._count = count
         known = sum(device.lost is None for device in self._devices)
