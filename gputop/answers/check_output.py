@@ -64,11 +64,11 @@ def put_out(
         from gputop.checking.redacting import redacted_document
 
         document, host = redacted_document(document, found.snapshot, host)
-    if asked.output is None and asked.as_json:
-        print_json(document)
-    if asked.output is None and not asked.as_json:
-        click.echo(clean(found.verdict_line, 4000))
     if asked.output is None:
+        if asked.as_json:
+            print_json(document)
+        else:
+            click.echo(clean(found.verdict_line, 4000))
         return
     from gputop.checking.file import packed, write
 

@@ -229,6 +229,10 @@ class Explained(msgspec.Struct, frozen=True):
             unsure=unsure,
         )
         yield from self._advised()
+        yield from self._beside()
+
+    def _beside(self) -> Iterator[Block]:
+        """Times of collectives, those over hosts, and the same pair over two hosts."""
         if self.collectives is not None:
             from gputop.topology.explain.collectives import blocks_of_times
 
@@ -237,7 +241,7 @@ class Explained(msgspec.Struct, frozen=True):
         if self.over_hosts is not None:
             yield Blank()
             rack = self.domain is not None
-            yield from blocks_over_hosts(self.over_hosts, asked.nodes, rack=rack)
+            yield from blocks_over_hosts(self.over_hosts, self.asked.nodes, rack=rack)
         if self.two is not None and self.pair is not None:
             yield from (Blank(), Text("The same pair in a job over two hosts:"))
             yield from prediction_blocks(self.two, self.pair)

@@ -265,15 +265,20 @@ def _ranks(variant: str, heading: str, pairs: Pairs) -> list[Block]:
     algorithms = [_algorithm(column) for column in largest]
     if any(algorithms):
         rows.append(["algorithm", *(word or units.UNKNOWN for word in algorithms)])
-    ranks = sorted({str(figure.details.get("ranks")) for figure, _ in pairs} - {"None"})
-    engine = next((figure.engine for figure, _ in pairs if figure.engine), None)
     if variant:
         heading += f", {clean(variant, 40)}"
+    heads = [quantity.title for quantity in quantities]
+    return [Text(f"{heading}{_measured_by(pairs)}"), table(heads, rows, "size")]
+
+
+def _measured_by(pairs: Pairs) -> str:
+    """Ranks and engine of figures, behind their heading."""
+    ranks = sorted({str(figure.details.get("ranks")) for figure, _ in pairs} - {"None"})
+    engine = next((figure.engine for figure, _ in pairs if figure.engine), None)
     about = [f"{', '.join(ranks)} ranks"] if ranks else []
     about += [clean(engine, 30)] if engine else []
     about += [SIMULATED] if made_up(pairs) else []
-    heading += f" ({', '.join(about)})" if about else ""
-    return [Text(heading), table([quantity.title for quantity in quantities], rows, "size")]
+    return f" ({', '.join(about)})" if about else ""
 
 
 def _of_size(figure: Measurement | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -35,7 +35,7 @@ from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.wording import NVLS_UNSURE
 from gputop.topology.flags.what_if.wording import sections as change_sections
 from gputop.topology.model.english import plural
-from gputop.topology.model.gathered import gathered
+from gputop.topology.model.gathered import gathered, gathered_by
 from gputop.topology.model.page import Blank, Page, Role, Section, Text
 from gputop.topology.model.units import sentence
 from gputop.topology.model.versions import Library, numbers
@@ -306,6 +306,28 @@ def _narrowed(section: Section) -> Section:
     return msgspec.structs.replace(section, table=table, bullets=bullets)
 
 
+def _nothing_set(study: Study, answer: FlagsAnswer) -> Section:
+    """That defaults apply."""
+    library = study.whose()
+    ranks = 0 if answer.cannot_predict else len(ranks_of(study.baseline()))
+    node = f"{plural(ranks, 'GPU')}, rules of {library.name.upper()} {library.version}"
+    whose = "this process" if answer.process is not None else "this node's environment and files"
+    text = f"No variable of {library.name.upper()} and its surroundings is set in {whose}"
+    return Section(title=f"What is set ({node})", paragraphs=(f"{text}; defaults apply.",))
+
+
+def _entries(entries: Sequence[SetVariable]) -> Iterator[Section]:
+    """Variables of the library one by one, those that others read in a list for each."""
+    for entry in entries:
+        if not entry.read_by:
+            title = f"{entry.name}={entry.value}  ({entry.origin}): {entry.status.word}"
+            yield Section(title=title, paragraphs=(entry.said,))
+    for who, own in gathered_by(entries, lambda entry: entry.read_by).items():
+        if who:
+            lines = tuple(f"{one.name}={one.value}  ({one.origin}): {one.said}" for one in own)
+            yield Section(title=f"Read by {who}", bullets=lines)
+
+
 def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
     """All variables that are set, with their effects on this node."""
     process, library = answer.process, study.whose()
@@ -314,19 +336,8 @@ def _overview(study: Study, answer: FlagsAnswer) -> Iterator[Section]:
         yield _process_section(process, name, study.followed)
     entries = overview(study, answer.origins)
     if not entries:
-        ranks = 0 if answer.cannot_predict else len(ranks_of(study.baseline()))
-        node = f"{plural(ranks, 'GPU')}, rules of {name} {library.version}"
-        whose = "this process" if process is not None else "this node's environment and files"
-        text = f"No variable of {name} and its surroundings is set in {whose}; defaults apply."
-        yield Section(title=f"What is set ({node})", paragraphs=(text,))
-    for entry in entries:
-        if not entry.read_by:
-            title = f"{entry.name}={entry.value}  ({entry.origin}): {entry.status.word}"
-            yield Section(title=title, paragraphs=(entry.said,))
-    for who in dict.fromkeys(entry.read_by for entry in entries if entry.read_by):
-        own = (entry for entry in entries if entry.read_by == who)
-        lines = tuple(f"{one.name}={one.value}  ({one.origin}): {one.said}" for one in own)
-        yield Section(title=f"Read by {who}", bullets=lines)
+        yield _nothing_set(study, answer)
+    yield from _entries(entries)
     flags = (catalogue().flag(entry.name) for entry in entries)
     if any(flag is not None and concerns(flag) for flag in flags):
         yield gpu_to_gpu(study.snapshot, study.values)

@@ -172,49 +172,8 @@ def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
 
 
 def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
-    from gputop.measuring.guard import HANGS as SILENT  # spares --quick its imports
-
-    found = []
-    if measured.left_out:
-        all_of_them = not measured.gpus
-        addresses = [address for address, _ in measured.left_out]
-        silent = all(why == SILENT for _, why in measured.left_out)
-        names = ranged(map(case.name, addresses))
-        found.append(
-            _rule(NOT_MEASURED).finding(
-                CANNOT_TELL if all_of_them else NOTICE,
-                f"not measured: the driver did not answer for {names}"
-                if silent
-                else f"not measured: {names} busy",
-                devices=addresses,
-                evidence=[
-                    (
-                        case.name(address),
-                        clean(why.removeprefix(case.name(address)).lstrip(": ")),
-                        "NVML",
-                    )
-                    for address, why in measured.left_out
-                ],
-                impact="Bandwidth and arithmetic of these GPUs were not examined.",
-                fix=[
-                    "Examine without measuring $ gputop check --quick",
-                    "Measure beside whoever uses them $ gputop check --force",
-                ],
-            )
-        )
-    open_ends: dict[tuple[Status, str], list[str]] = {}
-    for run in measured.runs:
-        if run.status not in _WELL:
-            # Ctrl+C ends all remaining probes, each with its own message.
-            text = "Cancelled." if run.status is Status.CANCELLED else clean(run.text)
-            if run.status is Status.CANCELLED and measured.out_of_time:
-                text = OUT_OF_TIME
-            open_ends.setdefault((run.status, text), []).append(run.name)
-    unheard = set(measured.planned) - {run.name for run in measured.runs}
-    if measured.out_of_time and unheard:
-        late = open_ends.setdefault((Status.CANCELLED, OUT_OF_TIME), [])
-        late += [name for name in measured.planned if name in unheard]
-    for (status, text), probes in open_ends.items():
+    found = [_left_out(case, measured)] if measured.left_out else []
+    for (status, text), probes in _open_ends(measured).items():
         found.append(
             _rule(NOT_MEASURED).finding(
                 CANNOT_TELL,
@@ -228,6 +187,49 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
             )
         )
     return found
+
+
+def _left_out(case: Case, measured: Measured) -> Finding:
+    """That GPUs were left out, which are busy or do not answer."""
+    from gputop.measuring.guard import HANGS as SILENT  # spares --quick its imports
+
+    all_of_them = not measured.gpus
+    addresses = [address for address, _ in measured.left_out]
+    silent = all(why == SILENT for _, why in measured.left_out)
+    names = ranged(map(case.name, addresses))
+    return _rule(NOT_MEASURED).finding(
+        CANNOT_TELL if all_of_them else NOTICE,
+        f"not measured: the driver did not answer for {names}"
+        if silent
+        else f"not measured: {names} busy",
+        devices=addresses,
+        evidence=[
+            (case.name(address), clean(why.removeprefix(case.name(address)).lstrip(": ")), "NVML")
+            for address, why in measured.left_out
+        ],
+        impact="Bandwidth and arithmetic of these GPUs were not examined.",
+        fix=[
+            "Examine without measuring $ gputop check --quick",
+            "Measure beside whoever uses them $ gputop check --force",
+        ],
+    )
+
+
+def _open_ends(measured: Measured) -> dict[tuple[Status, str], list[str]]:
+    """The probes that did not end well, by how they ended and what is said of it."""
+    open_ends: dict[tuple[Status, str], list[str]] = {}
+    for run in measured.runs:
+        if run.status not in _WELL:
+            # Ctrl+C ends all remaining probes, each with its own message.
+            text = "Cancelled." if run.status is Status.CANCELLED else clean(run.text)
+            if run.status is Status.CANCELLED and measured.out_of_time:
+                text = OUT_OF_TIME
+            open_ends.setdefault((run.status, text), []).append(run.name)
+    unheard = set(measured.planned) - {run.name for run in measured.runs}
+    if measured.out_of_time and unheard:
+        late = open_ends.setdefault((Status.CANCELLED, OUT_OF_TIME), [])
+        late += [name for name in measured.planned if name in unheard]
+    return open_ends
 
 
 def _rule(name: str) -> Rule:

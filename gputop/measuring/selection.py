@@ -126,35 +126,41 @@ def _one(word: str, machine: Machine, bare: str) -> str:
 
 
 def _by_number(kind: str, number: int, machine: Machine) -> str:
-    if kind in DRIVERS:
-        named = [
-            gpu.address
-            for gpu in machine.gpus
-            if gpu.index == number and gpu.vendor in DRIVERS[kind]
-        ]
-        if not named and kind == "index":
-            # Where no library counts the GPUs, a bare number is the one on screen.
-            named = [gpu.address for gpu in machine.gpus if gpu.place == number]
-        if len({gpu.vendor for gpu in machine.gpus if gpu.address in named}) > 1:
-            raise SelectionError(
-                f"{number} is a GPU of each vendor here: write nvml:{number}, amdsmi:{number} or "
-                f"an address of {_offer(machine.gpus)}"
-            )
-        if named:
-            return named[0]
-    else:
-        # Ranks and CUDA devices follow the PCI order among GPUs of one model. CUDA puts faster
-        # models first, and no source reports which model that is.
-        able = [gpu for gpu in machine.gpus if kind == "rank" or gpu.vendor in RUNTIMES[kind]]
-        if kind != "rank" and len({(gpu.vendor, gpu.name) for gpu in able}) > 1:
-            raise SelectionError(
-                f"{kind}:N is ambiguous with GPUs of several models; use an address"
-            )
-        ordered = _by_rank(machine) if kind == "rank" else _by_runtime(able)
-        if number < len(ordered):
-            return ordered[number]
+    by_driver = kind in DRIVERS
+    found = _by_driver(kind, number, machine) if by_driver else _in_order(kind, number, machine)
+    if found is not None:
+        return found
     called = number if kind == "index" else f"{kind}:{number}"
     raise SelectionError(f"no GPU {called} here; there are: {_offer(machine.gpus)}")
+
+
+def _by_driver(kind: str, number: int, machine: Machine) -> str | None:
+    """The GPU that a driver's library counts so."""
+    named = [
+        gpu.address for gpu in machine.gpus if gpu.index == number and gpu.vendor in DRIVERS[kind]
+    ]
+    if not named and kind == "index":
+        # Where no library counts the GPUs, a bare number is the one on screen.
+        named = [gpu.address for gpu in machine.gpus if gpu.place == number]
+    if len({gpu.vendor for gpu in machine.gpus if gpu.address in named}) > 1:
+        raise SelectionError(
+            f"{number} is a GPU of each vendor here: write nvml:{number}, amdsmi:{number} or "
+            f"an address of {_offer(machine.gpus)}"
+        )
+    return named[0] if named else None
+
+
+def _in_order(kind: str, number: int, machine: Machine) -> str | None:
+    """The GPU of a rank, or of a device of a runtime.
+
+    Both follow the PCI order among GPUs of one model. CUDA puts faster models first, and no source
+    reports which model that is.
+    """
+    able = [gpu for gpu in machine.gpus if kind == "rank" or gpu.vendor in RUNTIMES[kind]]
+    if kind != "rank" and len({(gpu.vendor, gpu.name) for gpu in able}) > 1:
+        raise SelectionError(f"{kind}:N is ambiguous with GPUs of several models; use an address")
+    ordered = _by_rank(machine) if kind == "rank" else _by_runtime(able)
+    return ordered[number] if number < len(ordered) else None
 
 
 def _by_rank(machine: Machine) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sized
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.pages.log_findings import answer_lines, failed_transports, findings
@@ -31,7 +31,7 @@ from gputop.topology.recorded.kept import not_looked_through
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.logs.comparing.agreement import Agreement, ComparedItem, PairAgreement
-    from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
+    from gputop.topology.logs.report.communicator import Communicator, LoggedGraph, LoggedRing
     from gputop.topology.logs.report.report import LogReport
 
 PLAIN, STRONG, MUTED, WARN, BAD = Role.PLAIN, Role.STRONG, Role.MUTED, Role.WARN, Role.BAD
@@ -197,19 +197,22 @@ def _measured(read: ReadLog) -> Iterator[Text]:
         )
 
 
-def ranks(comm: Communicator, library: str | None = None) -> Iterator[Block]:
-    """Ranks and their devices; RCCL numbers devices the way HIP and rocm-smi do."""
-    runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
+def _in_one_line(comm: Communicator) -> str:
+    """Its ranks, nodes and network."""
     nodes = "" if comm.nodes is None else f" on {_count(comm.nodes, 'node')}"
     least = "at least " if comm.size_seen_only else ""
     text = f"{least}{_count(comm.nranks, 'rank')}{nodes}"
     if comm.network:
         text += f", network {clean(comm.network, 60)}"
-    if comm.use_gdr is not None and any(
-        transport.label.startswith("NET") for transport in comm.transports
-    ):
+    if comm.use_gdr is not None and any(one.label.startswith("NET") for one in comm.transports):
         text += f", GDR {'on' if comm.use_gdr else 'off'}, PXN {'on' if comm.use_pxn else 'off'}"
-    yield Text(text)
+    return text
+
+
+def ranks(comm: Communicator, library: str | None = None) -> Iterator[Block]:
+    """Ranks and their devices; RCCL numbers devices the way HIP and rocm-smi do."""
+    runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
+    yield Text(_in_one_line(comm))
     shown = comm.ranks[:MOST_RANKS]
     if shown:
         heads = ("rank", "host", "pid", runtime, driver, "PCI address", "state")
@@ -373,17 +376,21 @@ def _graphs(read: ReadLog, comm: Communicator) -> Iterator[Text]:
     yield from map(item_line, listed)
     topics = {item.topic for item in all_items}
     rings = () if LogTopic.RINGS in topics else comm.rings
-    for ring in rings[:MOST_RINGS]:
-        order = " ".join(map(str, ring.order[:32])) + (" …" if len(ring.order) > 32 else "")
-        what = f" ring of {_count(len(ring.channels), 'channel')}: "
-        yield Text.marked(Accord.OPEN, (what, MUTED), (order, PLAIN), hanging=4)
-    yield from _more(rings, MOST_RINGS, "ring")
+    yield from _rings(rings)
     counts = None if LogTopic.CHANNELS in topics else comm.counts
     if counts is not None:
         text = f"{counts.coll} channels for collectives, {counts.nvls} for NVLS, {counts.p2p} p2p"
         yield Text.marked(Accord.OPEN, (f" {text}", PLAIN))
     if not (comm.graphs or listed or rings or counts):
         yield _muted("none in the log: NCCL_DEBUG_SUBSYS lacks GRAPH")
+
+
+def _rings(rings: Sequence[LoggedRing]) -> Iterator[Text]:
+    for ring in rings[:MOST_RINGS]:
+        order = " ".join(map(str, ring.order[:32])) + (" …" if len(ring.order) > 32 else "")
+        what = f" ring of {_count(len(ring.channels), 'channel')}: "
+        yield Text.marked(Accord.OPEN, (what, MUTED), (order, PLAIN), hanging=4)
+    yield from _more(rings, MOST_RINGS, "ring")
 
 
 def _graph(graph: LoggedGraph) -> str:

@@ -257,6 +257,18 @@ def _write(path: Path, text: str, *, quiet: bool = False) -> None:
 
 
 # A plan as lines for people.
+def _suspected(plan: FleetPlan) -> Iterator[str]:
+    suspects = plan.found.suspects
+    if suspects or plan.found.switches or plan.candidates:
+        yield "Suspected, not proven:"
+    for suspicion in plan.found.switches:
+        yield f"  ▲ switch {' or '.join(suspicion.switches)}, or its uplinks"
+    if suspects:
+        yield f"  ▲ {fold(one.host for one in suspects)}"
+    if plan.candidates:
+        yield f"  ▲ one of {fold(plan.candidates)}, in larger jobs only"
+
+
 def lines(
     plan: FleetPlan, assumptions: Sequence[str], unanswered: Mapping[int, int]
 ) -> Iterator[str]:
@@ -272,15 +284,7 @@ def lines(
             yield f"  ✗ {culprit.said}"
             yield f"      {culprit.because}"
         yield from _more(len(plan.culprits))
-    suspects = plan.found.suspects
-    if suspects or plan.found.switches or plan.candidates:
-        yield "Suspected, not proven:"
-        for suspicion in plan.found.switches:
-            yield f"  ▲ switch {' or '.join(suspicion.switches)}, or its uplinks"
-        if suspects:
-            yield f"  ▲ {fold(one.host for one in suspects)}"
-        if plan.candidates:
-            yield f"  ▲ one of {fold(plan.candidates)}, in larger jobs only"
+    yield from _suspected(plan)
     notes = [
         *(
             f"round {number}: {count} pair{'s' * (count != 1)} gave no file; if it still runs,"

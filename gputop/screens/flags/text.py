@@ -139,17 +139,20 @@ def _table(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tuple[Li
         if number == 0:
             lines.append((("  " + cells, "muted"),))
             continue
-        row = rows[number - 1]
-        tried = chosen == row.tried
-        mark: Span = ("› ", "key bold") if tried and chosen else ("  ", "")
-        if row.here:
-            mark = ("• ", "strong")
-        ink = "strong" if row.here or mark[0] == "› " else ""
-        if row.large == "fails":
-            ink = "bad"
+        mark, ink = _marked(rows[number - 1], chosen)
         # By number, as a value of the environment may hold anything.
         lines.append((mark, (cells, f"{ink} @screen.try_row({number - 1})")))
     return tuple(lines)
+
+
+def _marked(row: ValueRow, chosen: str | None) -> tuple[Span, str]:
+    """The mark before a value and the ink of its row."""
+    tried = bool(chosen) and chosen == row.tried
+    mark: Span = ("› ", "key bold") if tried else ("  ", "")
+    if row.here:
+        mark = ("• ", "strong")
+    ink = "strong" if row.here or tried else ""
+    return mark, "bad" if row.large == "fails" else ink
 
 
 def _pairs(rows: Sequence[ValueRow], chosen: str | None) -> tuple[Line, ...]:
