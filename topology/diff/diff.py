@@ -66,7 +66,8 @@ class NodeDiff(msgspec.Struct, frozen=True, kw_only=True):
         found = [one.severity for one in self.came] + [one.severity for one in self.changes]
         if any(one in HARMFUL for one in found):
             return DiffVerdict.WORSE
-        if not self._in_common or any(one.severity in HARMFUL for one in self.unproven):
+        silent = Severity.CANNOT_TELL in found
+        if silent or not self._in_common or any(one.severity in HARMFUL for one in self.unproven):
             return DiffVerdict.CANNOT_TELL
         better = any(one.gain for one in self.changes)
         if better or any(one.severity in HARMFUL for one in self.gone):
@@ -89,7 +90,8 @@ class NodeDiff(msgspec.Struct, frozen=True, kw_only=True):
         if not told:
             told += [f"no longer {one.title}" for one in self.gone if one.severity in HARMFUL]
             told += [_clause(one) for one in self.changes if one.gain and self._own(one)]
-        return tuple(dict.fromkeys(told or self._clauses(harmful=False)))
+        told = told or [*self._clauses(harmful=False)]
+        return tuple(dict.fromkeys(told or [f"no longer {one.title}" for one in self.gone]))
 
     def _clauses(self, *, harmful: bool) -> Iterator[str]:
         """Findings and changes in one order: by harm, changes of devices and variables first."""
@@ -125,6 +127,8 @@ class NodeDiff(msgspec.Struct, frozen=True, kw_only=True):
     def consequence(self) -> str:
         """What follows for a job: an all-reduce, or what else is decided; "" where nothing does."""
         follows = [one for one in self.changes if one.part is ChangedPart.DECISIONS]
+        worse = self.verdict is DiffVerdict.WORSE
+        follows = [one for one in follows if not (worse and one.gain)]
         follows = [one for one in follows if one.severity in HARMFUL or one.gain or one.before]
         valued = [one for one in follows if one.before] or follows
         return _clause(valued[0]) if valued else ""
@@ -147,6 +151,8 @@ class NodeDiff(msgspec.Struct, frozen=True, kw_only=True):
         if verdict is DiffVerdict.SAME:
             return f"Nothing that both tell differs: {listing([*self._compared])}"
         if verdict is DiffVerdict.CANNOT_TELL:
+            if open_ := [one.title for one in self.came if one.severity is Severity.CANNOT_TELL]:
+                return f"Whether it is worse cannot be told: {first(open_, MOST_CLAUSES, '; ')}"
             seen = first([one.title for one in self.unproven], MOST_CLAUSES, "; ")
             seen = f"{self.now.name} has what {self.before.name} does not tell of: {seen}"
             why = seen if self._in_common else "they have nothing of the hardware in common"

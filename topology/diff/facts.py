@@ -35,7 +35,6 @@ LESS_IS_WORSE = frozenset(
         "highest memory clock", "locked memory", "cores",
     }
 )  # fmt: skip
-MORE_IS_WORSE = frozenset({"PCIe functions with ACS on"})
 GPUS, NONE = "GPUs", "none"
 TO_GPUS, TO_NICS = " to the GPUs", " to the NICs"
 """How the name of a row of relations ends."""
@@ -89,7 +88,7 @@ def fact_changes(before: DiffSide, now: DiffSide, relation: DiffRelation) -> Ite
             if what in new and old[what] != new[what] and what not in apart
         }
         rows = {what: values for what, values in other.items() if what.endswith(TO_GPUS)}
-        yield from _relations(rows)
+        yield from _relations(rows, read=_links_read(before) and _links_read(now))
         for what, values in other.items():
             if what == GPUS:
                 yield from _gpus(before, now)
@@ -143,8 +142,20 @@ def _by_design(change: NodeChange) -> NodeChange:
     return msgspec.structs.replace(change, severity=NOTICE, gain=False, meaning="")
 
 
-def _relations(rows: Mapping[str, tuple[str, str]]) -> Iterator[NodeChange]:
-    """The pairs of GPUs whose codes are other, by the old and the new code."""
+def _links_read(side: DiffSide) -> bool:
+    """Whether the links of all its GPUs were read, or a text shows the codes themselves."""
+    if side.node is None:
+        return "NVLinks up" in side.facts.get(WIRING, {})
+    machine = side.node.machine
+    gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
+    return bool(machine.relations) or all(gpu.nvlinks or gpu.xgmi for gpu in gpus)
+
+
+def _relations(rows: Mapping[str, tuple[str, str]], *, read: bool) -> Iterator[NodeChange]:
+    """The pairs of GPUs whose codes are other, by the old and the new code.
+
+    Where links were not read, a code of PCIe proves no loss of a link, and the pair is left out.
+    """
     moved: dict[tuple[str, str], set[tuple[int, int]]] = {}
     for place, (old, new) in enumerate(rows.values()):
         row = int(number[0]) if (number := _NUMBER.findall(list(rows)[place])) else place
@@ -154,6 +165,8 @@ def _relations(rows: Mapping[str, tuple[str, str]]) -> Iterator[NodeChange]:
                 moved.setdefault((one, other), set()).add(pair)
     for (one, other), pairs in moved.items():
         farther = _distance(other) - _distance(one)
+        if not read and (one in FAR) != (other in FAR):
+            continue
         yield NodeChange(
             part=ChangedPart.WIRING,
             what=f"{plural(len(pairs), 'pair')} of GPUs ({pairs_in_words(pairs)})",
@@ -264,11 +277,10 @@ def _side(what: str, old: str, new: str) -> int:
     if what == "NIC ports":
         whole = [value.count(ACTIVE) == 1 + value.count(";") for value in (old, new)]
         return whole[1] - whole[0]
-    if what not in LESS_IS_WORSE | MORE_IS_WORSE:
+    if what not in LESS_IS_WORSE:
         return 0
     least = [_least(value) for value in (old, new)]
-    more = (least[1] > least[0]) - (least[1] < least[0])
-    return -more if what in MORE_IS_WORSE else more
+    return (least[1] > least[0]) - (least[1] < least[0])
 
 
 def _least(value: str) -> float:

@@ -269,3 +269,30 @@ def test_which_way_a_fact_moved(path: str, value: object, what: str, severity: o
     if severity is SLOW:
         back = change(compared(changed(H100, path, value), H100), what)
         assert back.gain
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "device-node-denied-hides", "driver-mismatch-nvml-refuses", "driver-not-answering-hangs",
+        "driver-not-answering-library-missing", "driver-not-answering-amd-unread",
+        "container-seven-of-eight",
+    ],
+)  # fmt: skip
+def test_links_that_nobody_read_are_not_called_lost(name: str) -> None:
+    case = CASES[name]
+    found = compared(base(case.base), case.snapshot)
+    assert not [one for one in found.changes if " of GPUs (" in one.what]
+
+
+def test_a_driver_that_does_not_answer_is_no_all_clear() -> None:
+    case = CASES["driver-not-answering-hangs"]
+    assert compared(base(case.base), case.snapshot).verdict is DiffVerdict.CANNOT_TELL
+
+
+@pytest.mark.parametrize("name", sorted(CASES)[::4])
+def test_the_first_line_always_says_something(name: str) -> None:
+    case = CASES[name]
+    said, compared_ = compared(base(case.base), case.snapshot).answer
+    assert not said.endswith((": ", ":", "; "))
+    assert compared_.startswith("A → B: ")
