@@ -241,6 +241,10 @@ def _of_no_such_model(case: Case, gpu: Gpu) -> Iterator[str]:
     usual = model.peak_clock_mhz
     if clock and usual and not _LEAST_CLOCK < clock / usual < 1 / _LEAST_CLOCK:
         yield "clocks"
+    watts = gpu.power_limit_default_watts or 0
+    known = None if "tdp_w" in model.unconfirmed else model.tdp_watts
+    if watts and known and not _LEAST_POWER < watts / known < 1 / _LEAST_POWER:
+        yield "power"
     if (gpu.pcie_width_max or 0) > model.pcie_width and "pcie_width" not in model.unconfirmed:
         yield "lanes"
 
@@ -257,6 +261,8 @@ _MOST_SIZE = 1.2
 """Of the memory as it is sold: a GB that means a GiB is 1.07 of it."""
 _LEAST_DEFAULT = 0.6
 """Boards of one model are sold with limits that differ by a third."""
+_LEAST_POWER = 0.4
+"""Of what its maker states: quiet editions of a board are sold with half."""
 _LEAST_CLOCK = 0.6
 """Boards of one model differ by a quarter in their highest clock; half or twice is another one."""
 _LEAST_SHARE, _MOST_SHARE = 0.8, 1.02
@@ -349,6 +355,11 @@ _CONTRADICTIONS: tuple[tuple[str, str, Callable[[Case, Gpu], bool]], ...] = (
         "highest clock",
         "the driver says one that is far from this model's",
         lambda case, gpu: "clocks" in _of_no_such_model(case, gpu),
+    ),
+    (
+        "power limit",
+        "the driver says a default that is far from this model's",
+        lambda case, gpu: "power" in _of_no_such_model(case, gpu),
     ),
     (
         "PCIe link",

@@ -117,6 +117,15 @@ NONSENSE: list[tuple[str, str, dict[str, Any]]] = [
     ("power limit", BOARD, {"machine.gpus[1].power_limit_watts": 90}),
     ("power limit", BOARD, {"machine.gpus[*].power_limit_default_watts": 7000}),
     ("power limit", BOARD, {"machine.gpus[1].power_limit_default_watts": 350}),
+    (
+        "power limit",
+        OAM,
+        {
+            "machine.gpus[*].power_limit_default_watts": 3735,
+            "machine.gpus[*].power_limit_watts": 3735,
+            "machine.gpus[*].power_limit_max_watts": 3735,
+        },
+    ),
 ]
 """What is not known then, a demo, and the edits."""
 
