@@ -216,7 +216,7 @@ def diff(before: DiffSide, now: DiffSide) -> NodeDiff:
     came, gone, unproven = _findings(before, now, relation)
     if relation is not DiffRelation.SAME or None in (before.node, now.node):
         # Of two machines only what matters is told, and a saved check is read for that alone.
-        came = tuple(one for one in came if one.severity in HARMFUL)
+        came = tuple(one for one in came if one.severity.counts)
         gone = tuple(one for one in gone if one.severity in HARMFUL)
     changes = sorted(
         _changes(before, now, relation),
