@@ -34,7 +34,8 @@ _SHAPES = re.compile(r"[\W_]*\Z")
 _SAYS_NOTHING = re.compile(
     r"\A(?:[\W_]*\Z|[ \t]*(?:```|~~~|</?[a-z])|.{0,200}\bnvidia-smi\b|"
     r"(?:[^\n$#>]{0,80}[$#>] ?)?(?:sudo )?(?:[\w./-]{0,80}/)?(?:lspci|lscpu|numactl|lstopo|ibstat|"
-    r"ibstatus|ibdev2netdev|show_gids|rdma link|rocminfo|rocm-smi|nvbandwidth|env|hwloc-ls|"
+    r"ibstatus|ibv_devinfo|ibdev2netdev|show_gids|rdma link|rocminfo|rocm-smi|nvbandwidth|env|"
+    r"hwloc-ls|"
     r"p2pBandwidthLatencyTest|\w{3,20}_perf)\b[^:=\n]{0,200}\Z|lspci: |#[ \t]{4,}|"
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )"
 )

@@ -54,6 +54,7 @@ def _unblamed(one: Finding, product: str) -> Finding:
             title=f"The fabric manager has nothing to do: {product} has no NVSwitch",
             cause="The service manages NVSwitches. A machine without them does not need it.",
             fix=(Fix(text=OFF),),
+            candidates=(),
             sureness=Sureness.CERTAIN,
         )
     if one.id not in FABRIC:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ...logs.report.communicator import (
     READY,
@@ -423,6 +424,23 @@ def silent(log: LogReport) -> Iterator[Proof]:
     if quiet and ready and comm is not None and comm.nranks > 1:
         said = [note for note in log.context if _HANGS.search(note.text)]
         yield from (Proof(note.line, note.text) for note in said[:1])
+
+
+_PROMPT = r"^\W{0,3}(?:\[?[\w.-]+@[\w.-]+[^#$%]{0,80})?[#$%]"
+_ASKS_MODULE = re.compile(
+    rf"{_PROMPT} *(?:sudo +)?lsmod *\| *[ef]?grep +(?:-\w+ +)*[\"']?"
+    r"(?:nvidia\w*|nv_?peer\w*|gdr\w*|\w*peer_?mem|ib_\w+|rdma_\w+|mlx[45]\w*|amdgpu|efa|\w*umad)"
+    r"[\"']?\s*$"
+)
+_NEXT_COMMAND = re.compile(rf"{_PROMPT}(?: |\s*$)")
+
+
+@check
+def module_absent(log: LogReport) -> Iterator[Proof]:
+    """Commands that ask lsmod for a module of ours and print nothing before the next command."""
+    for asked, after in pairwise(log.context):
+        if _ASKS_MODULE.match(asked.text) and _NEXT_COMMAND.match(after.text):
+            yield Proof(asked.line, asked.text)
 
 
 @check

@@ -49,8 +49,8 @@ WENT_ON = "The run went on behind this line, so it is not why a run failed."
 NO_FIX = "none is needed for this run"
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
 TABLES = (
-    "outside", "rocm", "kernel", "frameworks", "python", "system", "clusters", "launch", "cuda",
-    "table",
+    "machine", "outside", "rocm", "kernel", "frameworks", "python", "system", "clusters", "launch",
+    "cuda", "table",
 )  # fmt: skip
 SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
@@ -64,7 +64,8 @@ SAYS_CUDA = (
 """How programs begin a line with CUDA's own words; patterns call it {cuda}."""
 SAYS_CODE = (
     r"(?:\b(?:CUDA|Cuda|cuda) (?:[Dd]river |DRIVER |[Rr]untime |API )*(?:[Ee]rror|ERROR)"
-    r"(?: code)?[ :=(#]{1,3}|Return value (?=\d+ from 'cu))"
+    r"(?: code)?[ :=(#]{1,3}|Return value (?=\d+ from 'cu)"
+    r"|(?:init failure|device context|lookup failure(?: \d+)?|cu(?:da)?[A-Z]\w+ err):? )"
 )
 """How programs that know no words begin a line with CUDA's number."""
 

@@ -39,6 +39,7 @@ _SUSPECT = re.compile(
     rb"|[Kk]illed"
     rb"|Segmentation|[Hh]ang\b|[Ss]tuck|[Uu]nable to|[Cc]ould ?n(?:ot|'t)|[Cc]an(?:not|'t)|denied"
     rb"|[Nn]ot (?:found|detected|loaded|available|respond)|[Rr]efused|[Uu]nrecognized"
+    rb"|[Uu]nknown (?:option|argument)|not currently (?:loaded|available)|pre-initializing"
     rb"|[Uu]nknown symbol|corrupt|[Rr]eject|[Mm]ismatch|No such|[Pp]anic"
     rb"|[Ii]nsufficient|\b[Ii]nvalid\b|[Cc]rash|\bmissing\b"
 )
@@ -47,7 +48,8 @@ _SUSPECTS = Sought(
         b"rror", b"ERROR", b"ail", b"FATAL", b"Exception", b"bort", b"imed", b"imeout", b"TIMEOUT",
         b"illed", b"Segmentation", b"ang", b"tuck", b"nable to", b"ould", b"annot", b"an't",
         b"denied", b"ot found", b"ot detected", b"efused", b"nrecognized", b"nknown symbol",
-        b"corrupt", b"ot loaded", b"ot available", b"ot respond", b"eject",
+        b"corrupt", b"ot loaded", b"ot available", b"ot respond", b"eject", b"nknown option",
+        b"nknown argument", b"ot currently", b"pre-init",
         b"ismatch", b"No such", b"anic", b"nsufficient", b"nvalid", b"rash", b"issing",
     )
 )  # fmt: skip
@@ -63,7 +65,8 @@ _BARELY = re.compile(
 _WORLD = re.compile(
     rb"(?i)nvidia|\bnv (?:files|driver)|amd|gpu|cuda|rocm|\bhip|infiniband|rdma|\bib_|mlx|[nr]ccl"
     rb"|\bmpi|slurm|set the link layer|context for the device|\bpcie?\b|vfio|qemu|iommu|psm2|hfi1"
-    rb"|umad|ibwarn|ibpanic|\bcl[a-z]\w+ids\b|code 43|hostpci|\bxid\b|imex|compute-domain"
+    rb"|umad|nvlsm|fabric.?manager|nvmap|nvrm|cufi|\bgds|lsmod|modinfo"
+    rb"|ibwarn|ibpanic|\bcl[a-z]\w+ids\b|code 43|hostpci|\bxid\b|imex|compute-domain"
     rb"|\bg?[bh][123]00\b|driver version|dcgm|host ?engine|torch|vllm|ggml|llama|\bjax|kernel:"
 )
 """Words of texts that are about GPUs, their networks and jobs."""

@@ -42,6 +42,7 @@ NAMES = (
     "network.ibdev2netdev",
     "network.ibstat",
     "network.ibstatus",
+    "network.ibv_devinfo",
     "network.rdma_link",
     "network.show_gids",
     "measured.perftest",

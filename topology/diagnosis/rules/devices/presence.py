@@ -92,7 +92,9 @@ def _without_driver(case: Case) -> Found:
         return None
     hidden = faulty(unmanaged(case))
     if case.in_container is None:
-        return None
+        # Whose driver nobody knows may be served outside; a device without one is served nowhere.
+        found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), set())]
+        return [_unbound(case, found)] if found else None
     reach = [(gpu, access(case.host, gpu)) for gpu in hidden]
     if case.may_hide_devices:
         # A container often has only some of the GPUs in /sys: those whose node it may open.
@@ -200,6 +202,28 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
             "Look for what the driver said when it started this GPU. "
             "# dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
             "If the GPU does not come back after a cold restart of the node, replace it.",
+        ],
+    )
+
+
+def _unbound(case: Case, found: list[Gpu]) -> Finding:
+    """What a list of PCI devices shows, of which nobody knows where it was taken."""
+    names = case.names(found)
+    nouveau = any(d.driver == _NOUVEAU for gpu in found if (d := case.pci(gpu.address)))
+    return WITHOUT_DRIVER.finding(
+        BROKEN,
+        f"nouveau holds {names}, not NVIDIA's driver" if nouveau else f"no driver holds {names}",
+        devices=found,
+        evidence=_bound(case, found),
+        impact="No program can compute on it until its driver is bound; the board may be sound.",
+        fix=[
+            *(["Keep nouveau away (blacklist it) and install NVIDIA's driver."] if nouveau else ()),
+            "Load its driver, and read why it does not take the GPU. "
+            f"# modprobe {'nvidia' if found[0].vendor == NVIDIA.id else 'amdgpu'}; "
+            "dmesg | grep -iE 'NVRM|nouveau|vfio|amdgpu' | tail -n 50",
+            "For a virtual machine vfio-pci takes it only where it is named before other drivers "
+            "load: vfio-pci.ids= of all its functions on the kernel's command line, or vfio-pci in "
+            "the initramfs. # update-initramfs -u",
         ],
     )
 

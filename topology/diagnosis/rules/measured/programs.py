@@ -8,7 +8,7 @@ from typing import Any
 from ....hardware.faults.catalogue import fault_of
 from ....hardware.specs import skus
 from ....model import quantities
-from ....model.severity import BROKEN, BY_DESIGN, NOTICE, SLOW
+from ....model.severity import BROKEN, BY_DESIGN, CANNOT_TELL, NOTICE, SLOW
 from ....model.snapshot import DataVerdict, Measurement
 from ....model.units import figure as three
 from ....model.units import gbs
@@ -33,6 +33,11 @@ def _pasted(case: Case) -> list[Measurement]:
 
 _NOT_RUN = re.compile(r"(?i)error using CUDA API|API call \w+ failed|unable to create CUDA context")
 """A test of DCGM that could not use the GPU measured nothing."""
+_OTHER_BUILD = re.compile(
+    r"(?i)unsupported ?toolchain|no kernel image|unsupported PTX|device kernel image is invalid"
+    r"|driver version is insufficient|not supported by this (?:driver|version)"
+)
+"""A test of DCGM that is built for another CUDA than the driver and GPU have."""
 _ADVICE = re.compile(r"[Bb]y running \"([^\"]{3,80}?) ?\"")
 
 
@@ -46,7 +51,13 @@ def _advised(figures: list[Measurement]) -> list[str]:
     words = " ".join(figure.why_none or "" for figure in figures)
     commands = dict.fromkeys(_ADVICE.findall(words))
     steps = [f"Do what DCGM's own words ask for. # {command}" for command in commands]
-    if _NOT_RUN.search(words):
+    if _OTHER_BUILD.search(words):
+        steps.append(
+            "Install the DCGM whose packages are of the driver's CUDA (datacenter-gpu-manager-4-"
+            "cudaNN), or another release of it; of older GPUs one that still knows them. "
+            "$ dcgmi --version; nvidia-smi"
+        )
+    elif _NOT_RUN.search(words):
         steps.append(
             "See which program holds the GPU, and its compute mode: an exclusive one takes no "
             "second program. $ nvidia-smi -q -d COMPUTE,PIDS"
@@ -63,8 +74,9 @@ def _check_dcgm(case: Case) -> Found:
     shown = list(dict.fromkeys(map(_said, worst or failed or bad)))
     if worst and _all_say(_OF_LINKS, worst):
         return _links_down(case, worst)
+    unfit = bool(worst) and _all_say(_OTHER_BUILD, worst)
     return DCGM.finding(
-        BROKEN if worst else NOTICE,
+        CANNOT_TELL if unfit else BROKEN if worst else NOTICE,
         f"DCGM {'failed' if failed else 'warned'}: {'; '.join(shown[:3])}",
         devices=[gpu for gpu in case.gpus if gpu.index in numbers],
         evidence=[(_said(figure), figure.verdict or "", figure.source) for figure in bad[:_SHOWN]],
@@ -80,6 +92,11 @@ def _check_dcgm(case: Case) -> Found:
 def _what_follows(worst: list[Measurement]) -> str:
     if not worst:
         return "No test of the hardware failed."
+    if _all_say(_OTHER_BUILD, worst):
+        return (
+            "The test itself could not start: this DCGM is built for another CUDA than the driver "
+            "or this GPU takes. It measured nothing, and the GPUs may be well."
+        )
     if _all_say(_NOT_RUN, worst):
         return (
             "DCGM could not use the GPU, so it measured nothing: another program holds it, or it "
@@ -89,7 +106,9 @@ def _what_follows(worst: list[Measurement]) -> str:
 
 
 def _all_say(words: re.Pattern[str], figures: list[Measurement]) -> bool:
-    return all(words.search(figure.why_none or "") for figure in figures)
+    """Whether all that say why they failed have these words."""
+    said = [figure.why_none for figure in figures if figure.why_none]
+    return bool(said) and all(words.search(why) for why in said)
 
 
 def _links_down(case: Case, failed: list[Measurement]) -> Found:

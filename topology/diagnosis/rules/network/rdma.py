@@ -117,14 +117,15 @@ def _states(ports: Group) -> list[Proof]:
 
 
 def _none_up(ports: Group) -> Finding:
+    alone = f"the only RDMA port, of {ports[0][0].name}, is not up"
     return PORT_DOWN.finding(
         NOTICE,
-        f"none of {plural(len(ports), 'RDMA port')} is up",
+        f"none of {plural(len(ports), 'RDMA port')} is up" if len(ports) > 1 else alone,
         devices=_addresses(ports),
         evidence=_states(ports),
         impact=f"{_waits_for(ports)}Jobs over several nodes go by TCP (NET/Socket). Jobs inside "
         "this node do not need RDMA.",
-        fix=[_look(ports[0][0].name)],
+        fix=[*_managed(ports), _look(ports[0][0].name)],
     )
 
 
@@ -139,8 +140,26 @@ PHYSICAL = {
 def _waits_for(ports: Group) -> str:
     """What the first port's physical state says, as a sentence; "" where it says nothing."""
     device, port = ports[0]
-    said = PHYSICAL.get((port.physical_state or "").replace("_", "").lower())
-    return f"{device.name} is Down: {said}. " if said else ""
+    said = PHYSICAL.get(_physical(port))
+    state = "Down" if port.state == DOWN[0] else port.state
+    return f"{device.name} is {state}: {said}. " if said else ""
+
+
+def _physical(port: RdmaPort) -> str:
+    """The physical state as PHYSICAL has it; INIT and ARMED are states of a link that is up."""
+    said = (port.physical_state or "").replace("_", "").lower()
+    return said or ("linkup" if port.state in DOWN[1:] else "")
+
+
+def _managed(ports: Group) -> list[Step]:
+    """What brings up a port whose link is up already."""
+    if _physical(ports[0][1]) != "linkup" or ports[0][1].link_layer == "Ethernet":
+        return []
+    return [
+        "Start a subnet manager that reaches this port (opensm, or that of the switch). A virtual "
+        "function needs a GUID and link state auto or follow, and a manager with virt_enabled 2. "
+        "# sminfo"
+    ]
 
 
 def _look(name: str) -> Step:

@@ -64,6 +64,7 @@ _BUSES = re.compile(
 _NUMA = re.compile(r"\ANUMA node:? (-?\d{1,4})\s*\Z")
 _GROUP = re.compile(r"\AIOMMU group:? (\d{1,6})\s*\Z")
 _DRIVER = re.compile(r"\AKernel driver in use: ([\w.:+-]{1,60})\s*\Z")
+_MODULES = re.compile(r"\AKernel modules: ([\w.,: +-]{1,200}?)\s*\Z")
 _REGION = re.compile(r"(?:Region (\d)|Memory at).{0,120}\[size=(\d{1,6})([KMGT]?)\]")
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _CONTROLS = (
@@ -160,6 +161,7 @@ _DETAILS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], dict[str, 
     ("NUMA", _NUMA, lambda found: {"numa_node": found[1]}),
     ("IOMMU", _GROUP, lambda found: {"iommu_group": found[1]}),
     ("driver", _DRIVER, lambda found: {"driver": found[1]}),
+    ("modules", _MODULES, lambda found: {"modules": found[1]}),
 )
 """A text of the line, its pattern, and what it tells of the device."""
 
@@ -275,6 +277,8 @@ def _raw(tree: Mapping[str, Leaf], blocks: Mapping[str, dict[str, Raw]]) -> dict
             _name(device, leaf.name)
     bridges = set(parents.values())
     for address, device in devices.items():
+        if not device.pop("modules", None):  # with modules named and no driver, none is bound
+            device.setdefault("driver", {"error": NOT_SAID})
         if address in bridges and int(device.get("class", "0x0"), 16) in (0, NO_CLASS):
             device["class"] = _BRIDGE
         if address in parents:

@@ -53,8 +53,13 @@ _KEYS = {
     "node guid": "guid",
     "phys state": "physical_state",
     "physical state": "physical_state",
+    "phys_state": "physical_state",
     "link layer": "link_layer",
     "base lid": "lid",
+    "port_lid": "lid",
+    "fw_ver": "firmware",
+    "node_guid": "guid",
+    "board_id": "board",
 }
 """A tool's name of a value, in lower case -> the name of the group."""
 Read = tuple[str, Callable[[str], object]]
