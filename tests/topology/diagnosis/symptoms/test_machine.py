@@ -36,17 +36,14 @@ SERVICES = {
     "NvMapMemAllocInternalTagged: 1075072515 error 12": ("jetson-memory", "used up"),
     "NvRmMemInitNvmap failed with Permission denied": ("jetson-memory", "group"),
     "Failed to create GPU instances: Insufficient Permissions": ("mig-refused", "Only root"),
-    "Unable to destroy GPU instance ID 3 from GPU 0: In use by another client": (
-        "mig-refused", "uses the GPU",
-    ),
     "Failed to create GPU instances: Insufficient Resources": ("mig-refused", "fit together"),
     "Unable to enable MIG Mode for GPU 00000000:01:00.0: Not Supported": (
         "mig-refused", "has no MIG",
     ),
     'level=fatal msg="Error watching fields: The third-party Profiling module returned an '
-    'unrecoverable error"': ("dcgm-refused", "counters cannot be taken"),
+    'unrecoverable error"': ("dcgm-profiling", "counters cannot be taken"),
     'level=info msg="Not collecting DCP metrics: This request is serviced by a module of DCGM that '
-    'is not currently loaded"': ("dcgm-refused", "older than the GPU"),
+    'is not currently loaded"': ("dcgm-profiling", "older than the GPU"),
     "nvidia 0000:41:00.0: PM: pci_pm_suspend(): nv_pmops_suspend+0x0/0x30 [nvidia] returns -5": (
         "suspend-refused", "",
     ),
@@ -57,7 +54,7 @@ SERVICES = {
     "local GID: fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:00:11:22\nFailed to modify QP to RTR": (
         "ib-no-route", "link-local",
     ),
-    "Error connecting to nv-hostengine: connection refused": ("dcgm-refused", "does not run"),
+    "Error connecting to nv-hostengine: connection refused": ("dcgm-no-engine", ""),
 }  # fmt: skip
 """A line as it is printed -> the row that answers, and words of the cause that leads."""
 
