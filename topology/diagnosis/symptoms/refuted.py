@@ -11,7 +11,7 @@ import msgspec
 
 from ...model.finding import Finding
 from ...model.page import Fix
-from ...model.severity import NOTICE, Sureness
+from ...model.severity import NOTICE, Severity, Sureness
 from ...toml import tomllib
 
 
@@ -28,6 +28,7 @@ class RefutedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     id: str
     lines: str
     text: tuple[str, ...]
+    severity: Severity = NOTICE
     title: str
     cause: str
     look: tuple[str, ...]
@@ -65,7 +66,7 @@ def _meant(claim: RefutedClaim | None, found: Finding) -> Finding:
         return found
     return msgspec.structs.replace(
         found,
-        severity=NOTICE,
+        severity=claim.severity,
         title=claim.title,
         cause=claim.cause,
         look=claim.look,

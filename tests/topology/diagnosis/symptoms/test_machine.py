@@ -54,6 +54,36 @@ SERVICES = {
     "local GID: fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:00:11:22\nFailed to modify QP to RTR": (
         "ib-no-route", "link-local",
     ),
+    "nvidia-fs MAP ioctl failed : ioctl_return: -22 ioctl_ret: -1": ("gds-refused", "map this GPU"),
+    "CUFile error: 5033 (NVFS driver initialization error)": ("gds-refused", "nvidia-fs is not"),
+    "Failed to set persistence mode for GPU 00000000:41:00.0: Insufficient Permissions": (
+        "nvidia-smi-refused", "Only root",
+    ),
+    "Provided power limit 900.00 W is not a valid power limit which should be between 200.00 W and "
+    "700.00 W for GPU 00000000:06:00.0": ("nvidia-smi-refused", "outside the range"),
+    "Changing power management limit is not supported for GPU: 00000000:01:00.0.": (
+        "nvidia-smi-refused", "does not offer",
+    ),
+    "GPU 00000000:3B:00.0 is currently in use by one or more other processes": (
+        "nvidia-smi-refused", "uses the GPU",
+    ),
+    "-E- PSID mismatch. The PSID on flash (DEL0000000025) differs from the PSID in the given image "
+    "(MT_0000000158).": ("nic-tool-refused", "another card"),
+    "-E- Failed to open device: /dev/mst/mt4129_pciconf0. MFE_NO_FLASH_DETECTED": (
+        "nic-tool-refused", "registers",
+    ),
+    "-E- Burning FS4 image failed: The Digest in the signature is wrong": (
+        "nic-tool-refused", "signed firmware",
+    ),
+    "system has unsupported display driver / cuda driver combination": (
+        "cuda-compat", "of two versions",
+    ),
+    "CUDA error 804: forward compatibility was attempted on non supported HW": (
+        "cuda-compat", "compatibility package",
+    ),
+    "Current mode: enforcing\nmodprobe: ERROR: could not insert 'nvidia': Permission denied": (
+        "driver-not-running", "SELinux",
+    ),
     "Error connecting to nv-hostengine: connection refused": ("dcgm-no-engine", ""),
 }  # fmt: skip
 """A line as it is printed -> the row that answers, and words of the cause that leads."""
@@ -92,6 +122,13 @@ OPERATIONS = {
     "efa 0000:4f:00.0: failed in ib_register_device+0x3cd/0x5b0 [ib_core]": "Two stacks are mixed",
     "nvidia-persistenced[7]: Failed to query NVIDIA devices. Please ensure that the NVIDIA device "
     "files (/dev/nvidia*) exist": "driver is not loaded",
+    "insmod: ERROR: could not insert module ./nvidia.ko: Unknown symbol in module": (
+        "A module on which it depends is not loaded"
+    ),
+    "nvidia-persistenced-wrapper: error starting: fork/exec /usr/bin/nvidia-persistenced: no such "
+    "file or directory": "not in this image",
+    "src/query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1,9 Attr 0x11:0) bad status 110; "
+    "Connection timed out": "does not answer",
     "[ERROR] [tid 4] IMEX: No matching network interface found for any IP addresses": (
         "list of nodes"
     ),
@@ -124,6 +161,20 @@ def test_nvme_by_p2pdma_is_no_fault() -> None:
     text = " DRIVER CONFIGURATION:\n NVMe P2PDMA : Supported\n NVMe : Unsupported"
     (found,) = [one for one in said(text).findings if one.id == "gds-refused"]
     assert (found.severity, found.candidates) == (NOTICE, ())
+
+
+def test_a_confidential_gpu_that_is_not_ready_is_no_fault_of_a_fabric() -> None:
+    error = "RuntimeError: CUDA error: system not yet initialized"
+    ready = "Confidential Compute GPUs Ready state: not-ready"
+    (found,) = [one for one in said(f"{ready}\n{error}").findings if one.id == "cuda-802"]
+    assert (found.severity, "confidential" in found.title) == (BROKEN, True)
+    (other,) = [one for one in said(error).findings if one.id == "cuda-802"]
+    assert "confidential" not in other.title
+
+
+def test_a_mapping_of_the_driver_is_no_memory_of_a_jetson() -> None:
+    line = "[  38.4] NVRM: RmInitAdapter: osInitNvMapping failed, bailing out of RmInitAdapter"
+    assert "jetson-memory" not in {one.id for one in said(line).findings}
 
 
 NAMED = "modinfo nvidia_peermem\nfilename: /lib/modules/6.8.0/updates/dkms/nvidia-peermem.ko"
