@@ -147,8 +147,7 @@ def _waits_for(ports: Group) -> str:
 
 def _physical(port: RdmaPort) -> str:
     """The physical state as PHYSICAL has it; INIT and ARMED are states of a link that is up."""
-    said = (port.physical_state or "").replace("_", "").lower()
-    return said or ("linkup" if port.state in DOWN[1:] else "")
+    return (port.physical_state or "LinkUp" * (port.state in DOWN[1:])).replace("_", "").lower()
 
 
 def _managed(ports: Group) -> list[Step]:
