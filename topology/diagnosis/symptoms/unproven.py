@@ -36,8 +36,14 @@ _EXTRACT = re.compile(
     r"\[ *\d+\.\d{6}\] \S|(?:(?:[\w.-]+@[\w.-]+\S*|\([\w.-]+\)) ?[$#]|\$) +[a-z./~]\S*"
     r"|[bcd][rwxsStT-]{9}[+.@]? +\d"
     r"|.*\b(?:GeForce|Quadro|Tesla|Radeon|Instinct|GTX|RTX) \w"
+    r"|(?:slurm\w*|srun|sbatch|salloc|munged?|enroot-\w+|pyxis)(?:\[\d+\])?: "
+    r"|(?:mpirun|mpiexec|prterun)(?:\[\d+\])?: "
+    r"|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \w+\.go:\d+\] "
+    r"|(?:NAMESPACE +)?NAME +READY +STATUS\b|PARTITION +AVAIL\b"
+    r"|NodeName=\S+ Arch=|JobId=\d+ JobName="
 )
-"""Lines of a kernel's log, commands behind a prompt, lists of device files, products by name."""
+"""Lines of a kernel's log, commands behind a prompt, lists of device files, products by name, what
+launchers and pods print, and tables of clusters."""
 MOST_QUOTED = 6
 _FAILED = re.compile(r"(?i)\w*error\b|fail|fatal|exception|abort")
 

@@ -9,6 +9,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BROKEN
 from tests.support.command import gputop
 
 
@@ -256,6 +257,59 @@ FORMS = {
     "k8s-pod-security": ('pods "x" is forbidden: violates PodSecurity "restricted:latest"',),
     "k8s-no-kind": ('no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',),
     "pod-ended": ("The node was low on resource: ephemeral-storage.",),
+    "enroot-tool-failed": (
+        "enroot-mksquashovlfs: failed to set capabilities: Operation not permitted",
+    ),
+    "slurm-job-folder": (
+        "slurmstepd: error: couldn't chdir to `/scratch/u': No such file: going to /tmp",
+    ),
+    "slurm-job-container": ("slurmstepd: error: container_g_join(7): failed",),
+    "slurm-other-job": (
+        "srun: error: Unable to confirm allocation for job 7: Invalid job id specified",
+    ),
+    "dra-not-prepared": (
+        "NodePrepareResources failed for claim a/b: error preparing devices for claim",
+    ),
+    "containerd-config": (
+        "Waiting for containerd startup: unknown service runtime.v1.RuntimeService",
+    ),
+    "packages-unreachable": (
+        "W: Failed to fetch http://archive.ubuntu.com/ubuntu/dists/noble/InRelease",
+    ),
+    "operator-no-nodes": ('{"msg":"WARNING: failed to get GPU workload config: no NFD labels"}',),
+    "k8s-offers-none": ("  amd.com/gpu:  0",),
+    "operator-pod-waits": ("gpu-operator  nvidia-device-plugin-daemonset-x  0/1  Init:0/1  0  4m",),
+    "slurm-node-state": (
+        "   State=IDLE+DRAIN+DYNAMIC_NORM",
+        "batch*  up  7-00:00:00  3  down* c[1-3]",
+    ),
+    "slurm-no-gres": ("   Gres=(null)",),
+    "slurm-ended": (
+        "srun: error: Node failure on b2",
+        "7.batch  batch  gpu  8  OUT_OF_ME+  0:125",
+        "   JobState=NODE_FAIL Reason=NodeDown Dependency=(null)",
+    ),
+    "slurm-no-login": ("Access denied by pam_slurm_adopt: you have no active jobs on this node",),
+    "ssh-closed": ("ssh_exchange_identification: Connection closed by remote host",),
+    "ssh-host-changed": ("Offending ED25519 key in /home/u/.ssh/known_hosts:12",),
+    "mpich-init-failed": (
+        "Abort(1091471) on node 7: Fatal error in PMPI_Init: Other MPI error, error stack:",
+        "MPIDI_OFI_mpi_init_hook(1382): OFI get address vector map failed",
+    ),
+    "mpi-no-way": ("PML cm cannot be selected",),
+    "mpi-openib": ("WARNING: There was an error initializing an OpenFabrics device.",),
+    "mpi-moved": ("But I couldn't open the help file:",),
+    "threads-refused": ("libgomp: Thread creation failed: Resource temporarily unavailable",),
+    "exec-format": ("standard_init_linux.go:228: exec user process caused: exec format error",),
+    "k8s-probe": ("Container vllm failed liveness probe, will be restarted",),
+    "k8s-mount-failed": ('MountVolume.SetUp failed for volume "x" : secret "ngc" not found',),
+    "k8s-driver-waits": ("Waiting for GPU driver libraries to be available.",),
+    "operator-paused": ("nvidia.com/gpu.deploy.dcgm: paused-for-driver-upgrade",),
+    "hami-scheduling": (
+        "Warning FilteringFailed hami-scheduler no available node, all node scores do not meet",
+    ),
+    "rootless-limits": ("Error: cannot find UID/GID for user u: no subuid ranges found for user",),
+    "apptainer-mount": ("FATAL: container creation failed: mount /proc/self/fd/3->/x error: x",),
     "cloud-capacity": ("Quota 'NVIDIA_H100_GPUS' exceeded.  Limit: 0.0 in region us-central1.",),
 }  # fmt: skip
 """Row -> lines in other forms than those that the table shows."""
@@ -265,6 +319,32 @@ FORMS = {
 def test_the_forms_of_a_message_are_known(ident: str) -> None:
     for line in FORMS[ident]:
         assert list(_found(f"GPU node a1\n{line}")) == [ident], line
+
+
+def test_a_request_is_read_with_what_the_nodes_have() -> None:
+    text = "   Gres=(null)\nsrun: error: Requested node configuration is not available"
+    assert _found(text)["slurm-request"].candidates[0].cause.startswith("Slurm has no GPUs written")
+    text = "#SBATCH --ntasks-per-node=8\nsrun torchrun --nproc_per_node 8 x.py\n"
+    text += "RuntimeError: The server socket has failed to listen on any local network address."
+    (finding,) = _found(text).values()
+    assert finding.candidates[0].cause.startswith("Several launchers of one job")
+
+
+def test_the_words_of_a_table_in_a_sentence_end_no_run() -> None:
+    text = "bash: /usr/sbin/sshd: No such file or directory\n"
+    text += "[ERROR] nothing was printed, not even '# Avg bus bandwidth'"
+    assert _found(text)["sshd-missing"].severity == BROKEN
+
+
+def test_the_log_of_a_pod_or_a_table_of_nodes_is_not_refused(tmp_path: Path) -> None:
+    for text in (
+        "I0302 06:39:53.000000       1 main.go:39] Starting the example operator\n",
+        "NAME   READY   STATUS    RESTARTS   AGE\njob-0  1/1     Running   0          5m\n",
+        "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu  up  infinite  2  idle n[1-2]\n",
+    ):
+        (tmp_path / "text.txt").write_text(text)
+        ran = gputop("check", "--quick", "--from", str(tmp_path / "text.txt"))
+        assert "no line of this text speaks of a failure" in ran.stdout, text
 
 
 def test_such_a_text_is_not_refused(tmp_path: Path) -> None:
@@ -316,6 +396,13 @@ def test_a_label_of_slurm_without_a_failure_accuses_nothing() -> None:
     pyxis: importing docker image: nvcr.io#nvidia/pytorch:24.05-py3
     pyxis: imported docker image: nvcr.io#nvidia/pytorch:24.05-py3
     level=info msg="Starting dcgm-exporter"
+    gpu*         up   infinite      2   idle n[1-2]
+    gpu*         up   infinite      6  alloc n[3-8]
+       State=IDLE+CLOUD ThreadsPerCore=2 TmpDisk=0 Weight=1
+      nvidia.com/gpu:     8
+      nvidia.com/gpu      0         0
+    gpu-operator   nvidia-driver-daemonset-7xk2p            1/1   Running     0   40m
+    gpu-operator   nvidia-cuda-validator-mfhz6              0/1   Completed   0   41m
     I0302 06:39:53.000000 1 main.go:39] Registered device plugin for 'nvidia.com/gpu' with Kubelet
     """
     assert not _found(text)
