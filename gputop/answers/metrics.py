@@ -14,13 +14,13 @@ from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
 from gputop.checking.node import Examined
 from gputop.checking.policy import Site, site
 from gputop.checking.runs import all_rules, judged
-from gputop.exits import ANSWERED, Exit
+from gputop.exits import ANSWERED, USAGE, Exit
 from gputop.reading import SETTLE_SECONDS, read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
-from gputop.terminal.writing import code_of, write_whole
+from gputop.terminal.writing import NO_FILE, code_of, write_whole
 from gputop.topology.jobs.asking import ask_live
 from gputop.topology.jobs.standing import JobState
 from gputop.topology.metrics.family import MetricFamily, exposition
@@ -146,6 +146,8 @@ def carry_out(asked: MetricsRequest) -> int:
         else:
             print_document(exposition(found.families))
         return found.exit_code
+    if asked.textfile == "-":
+        raise Exit(f"--textfile -: {NO_FILE}", USAGE)
     if not asked.textfile.endswith(ENDING):
         warn(f"{clean(asked.textfile, 200)}: {_NOT_READ}")
     read = _reader(asked)

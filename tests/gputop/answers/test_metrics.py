@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from gputop.__main__ import run
-from gputop.answers import metrics
 from gputop.answers.metrics_served import MOST_AT_ONCE, ListenPlace, TextServer, address_of, serve
 from gputop.exits import Exit
 
@@ -67,7 +66,7 @@ def test_a_textfile_is_written_again_and_again(
         if len(seen) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(metrics.time, "sleep", wait)
+    monkeypatch.setattr("time.sleep", wait)
     assert run(["metrics", *SICK, "--textfile", str(path), "--interval", "2"]) == 130
     assert [seconds for seconds, _ in seen] == [2, 2, 2]
     assert all("gputop_verdict" in text for _, text in seen)
@@ -138,7 +137,7 @@ def test_only_one_path_is_read_and_nothing_is_taken(server: TextServer) -> None:
 
 def test_who_holds_connections_open_does_not_stop_the_others(server: TextServer) -> None:
     held = [
-        socket.create_connection(server.server_address[:2], timeout=5)
+        socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=5)
         for _ in range(MOST_AT_ONCE + 4)
     ]
     refused = 0

@@ -23,12 +23,13 @@ CALLS = {
     ("check", "--html"): ["--quick", *DEMO],
     ("check", "--markdown"): ["--quick", *DEMO],
     ("check", "--junit"): ["--quick", *DEMO],
+    ("metrics", "--textfile"): ["--once", *DEMO],
     ("fleet", "--junit"): ["cluster"],
     ("fleet plan", "--output"): ["cluster"],
 }
 """Options that write a file, and what else their command needs; `probe net` has its own test."""
-BESIDE = {"--html", "--markdown", "--junit"}
-"""The answer is printed beside these files."""
+BESIDE = {"--html", "--markdown", "--junit", "--textfile"}
+"""The answer is printed beside these files, or without the option."""
 _WRITES = re.compile(r"(?i)^(?:also )?write\b")
 
 

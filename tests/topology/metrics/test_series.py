@@ -13,7 +13,8 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.metrics.family import MetricFamily, MetricSample, SeriesKind, exposition
 from gputop.topology.metrics.series import series
-from gputop.topology.model.readings import NvLinkReading
+from gputop.topology.model.machine import Gpu
+from gputop.topology.model.readings import GpuReading, NvLinkReading
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
@@ -144,7 +145,9 @@ def large() -> NodeSnapshot:
         NvLinkReading(link=link, replay_errors=0, recovery_errors=0, crc_errors=0)
         for link in range(18)
     )
-    gpus, readings, functions = [], [], list(H100.machine.pci)
+    gpus: list[Gpu] = []
+    readings: list[GpuReading] = []
+    functions = list(H100.machine.pci)
     for domain in range(1, 17):
         for gpu, now in zip(H100.machine.gpus, H100.readings.gpus, strict=True):
             address = f"{domain:04x}{gpu.address[4:]}"
