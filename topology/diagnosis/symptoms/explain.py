@@ -49,8 +49,8 @@ WENT_ON = "The run went on behind this line, so it is not why a run failed."
 NO_FIX = "none is needed for this run"
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
 TABLES = (
-    "machine", "outside", "rocm", "kernel", "frameworks", "python", "system", "clusters", "launch",
-    "cuda", "table",
+    "machine", "outside", "rocm", "kernel", "frameworks", "python", "system", "clusters",
+    "services", "launch", "cuda", "table",
 )  # fmt: skip
 SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"

@@ -36,6 +36,24 @@ from .unproven import as_told, is_document
 
 # What to fetch next, where a log does not name the cause of a failure.
 DEBUG = "the same run with NCCL_DEBUG=INFO, the output of all ranks in one file"
+_OF_PRINTER = (
+    (
+        re.compile(r"systemd\[\d+\]|\.service\b|systemctl"),
+        "what the service itself printed: journalctl -b -u UNIT, and systemctl cat UNIT",
+    ),
+    (
+        re.compile(r"\bpods?\b|kubelet|kubectl|\bCrashLoop|containerd|\bhelm\b"),
+        "kubectl describe and kubectl logs --previous of that pod, and the events of its node",
+    ),
+    (
+        re.compile(
+            r"(?i)[nr]ccl|\brank ?\d|torchrun|world.?size|allreduce|all_reduce|mpirun|horovod"
+        ),
+        DEBUG,
+    ),
+)
+"""Who prints such lines, and what to fetch of it."""
+_WHOLE = "the whole output of what failed, from its first line to the error"
 _OF_ROW = {
     "watchdog-timeout": "the flight recorder's dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000, in "
     "older PyTorch TORCH_NCCL_TRACE_BUFFER_SIZE, and TORCH_NCCL_DUMP_ON_TIMEOUT=1), and py-spy "
@@ -113,14 +131,20 @@ def _step_beside(context: Sequence[LogNote], *, failing: bool) -> str:
     known = (
         "and a line of a failure in words unknown here" if failing else "of no failure known here"
     )
-    return f"the text speaks of {names}, {known}. Fetch {wanted}" if names else DEBUG
+    return f"the text speaks of {names}, {known}. Fetch {wanted}" if names else wanted
 
 
 def _subjects_of(lines: Sequence[LogNote]) -> tuple[str, str]:
     """What lines speak of, and what to fetch for it."""
     about = spoken_of(lines)
     fetch = "; ".join(subject.fetch for subject in about)
-    return " and of ".join(subject.name for subject in about), fetch or DEBUG
+    return " and of ".join(subject.name for subject in about), fetch or _of_printer(lines)
+
+
+def _of_printer(lines: Sequence[LogNote]) -> str:
+    """What to fetch of lines that speak of nothing known, by who prints such lines."""
+    texts = [note.text for note in lines]
+    return next((step for form, step in _OF_PRINTER if any(map(form.search, texts))), _WHOLE)
 
 
 MOST_WARNING = 240
