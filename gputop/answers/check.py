@@ -72,8 +72,8 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         ),
         Clash(
             ("--from",),
-            ("--full", "--force", "--python", "--probe", "--jobs"),
-            "a recording is neither measured nor running: leave out what needs this machine",
+            ("--full", "--force", "--python", "--probe"),
+            "a recording is not measured: leave out what needs this machine",
         ),
         Clash(
             ("--quick",),
@@ -354,7 +354,7 @@ def _examine(
         gpus=asked.gpus,
         # A demo is not a node of the site.
         expect=asked.expect or ("" if asked.demo else decided.expect),
-        jobs=asked.jobs,
+        jobs=asked.jobs and not asked.sources,  # a recording tells of its jobs itself
     )
     snapshot, measured = found.node, None
     if asked.mode is not CheckLevel.QUICK and snapshot.machine.gpus:

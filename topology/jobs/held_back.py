@@ -57,7 +57,7 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
         verb = "is" if len(self.variables) == 1 else "are"
         return (
             f"{self.named} {verb} set: an all-reduce of {size(LARGE_BYTES)} reaches "
-            f"{gbs(self.gbs)} on the bus, {gbs(self.free_gbs)} without (predicted)"
+            f"{gbs(self.gbs)} on the bus, {gbs(self.free_gbs)} without (both predicted)"
         )
 
 

@@ -12,6 +12,7 @@ from gputop.topology.model.finding import JOB
 from gputop.topology.model.page import Fix
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
 from tests.support.command import gputop_here
+from tests.support.places import RECORDINGS
 
 
 @pytest.mark.parametrize(
@@ -49,5 +50,10 @@ def test_check_says_of_a_job_what_jobs_says(demo: str, code: int) -> None:
     assert JOB not in {one["id"] for one in alone["findings"]}
 
 
-def test_a_recording_runs_no_job() -> None:
-    assert gputop_here("check", "--jobs", "--from", "node.json").returncode == 64
+def test_a_recording_tells_of_its_jobs_with_the_option_and_without() -> None:
+    command = ("check", "--quick", "--json", "--from", str(RECORDINGS / "saved-h200x2" / "cpu50"))
+    plain, asked = gputop_here(*command), gputop_here(*command, "--jobs")
+    assert plain.returncode == asked.returncode == 1
+    found = [json.loads(done.stdout)["findings"] for done in (plain, asked)]
+    assert found[0] == found[1]
+    assert [one["id"] for one in found[0]].count(JOB) == 1

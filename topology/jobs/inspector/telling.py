@@ -119,9 +119,9 @@ def _bound(kind: OperationKind) -> str:
     """How well these waits tell the price: a GPU may compute while its kernel of NCCL waits.
 
     On two H200 a rank that spins 50 ms a step made steps 8.3 times as long; by the records alone,
-    13 times.
+    13 times. Where records of the time are missing, the share that is known is the least.
     """
-    return "up to" if kind.whole else "about"
+    return "up to" if kind.whole else "at least"
 
 
 def _by_turns(kind: OperationKind) -> str:
