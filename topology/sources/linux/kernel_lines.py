@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import count
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -194,6 +196,10 @@ class _Events:
         self.driver: str | None = None
         self._near: str | None = None
         """The device that NVIDIA's driver named last: it breaks its longer sentences into lines."""
+        self._begun: dict[tuple[str, str | None], list[tuple[int, Key]]] = {}
+        """The keys of the events of a code, and of a code and a device (None for any), in the order
+        in which they began: a line that tells more finds its event without a search through all."""
+        self._number = count()
 
     def read(self, line: str) -> None:
         """Take the next line; patterns take the square of the length of what is no line of it."""
@@ -214,7 +220,7 @@ class _Events:
             return
         when = "" if head is None else _time(head)
         event = KernelEvent(text=text[:LONGEST], first=when, last=when, **said)
-        _put(self.held, event)
+        self._hold(event)
         if said["code"] == "154" and said.get("said", "").startswith("0x0 "):
             self.end(ASKS_NOTHING, device=event.device)
 
@@ -227,13 +233,29 @@ class _Events:
 
     def _goes_on(self, adds: tuple[str, ...], said: Said) -> bool:
         """Whether the line only tells more of an event before it, or of one that nobody knows."""
-        for key, before in reversed(tuple(self.held.items()) if adds else ()):
-            if before.code in adds and said["device"] in (None, before.device):
-                details = _joined(before.details, said.get("details", ()))
-                self.held[key] = msgspec.structs.replace(before, details=details)
-                return True
+        latest = [last for code in adds if (last := self._latest(code, said["device"]))]
+        if latest:
+            key = max(latest, key=itemgetter(0))[1]
+            before = self.held[key]
+            details = _joined(before.details, said.get("details", ()))
+            self.held[key] = msgspec.structs.replace(before, details=details)
+            return True
         of_line = bool(adds) and said["kind"] is KernelSource.LINE
         return of_line and faults(KernelSource.LINE)[said["code"]].only_adds
+
+    def _hold(self, event: KernelEvent) -> None:
+        key = _put(self.held, event)
+        if key is not None:
+            begun = next(self._number), key
+            for device in {event.device, None}:
+                self._begun.setdefault((event.code, device), []).append(begun)
+
+    def _latest(self, code: str, device: str | None) -> tuple[int, Key] | None:
+        """The event of a code that began last, of a device or of any, if it may still hold."""
+        begun = self._begun.get((code, device), [])
+        while begun and begun[-1][1] not in self.held:
+            begun.pop()
+        return begun[-1] if begun else None
 
     def _came_back(self, text: str) -> None:
         for code, pattern in cleared() if self.held else ():
@@ -249,8 +271,8 @@ class _Events:
                 _put(self.over, msgspec.structs.replace(event, over=why))
 
 
-def _put(events: dict[Key, KernelEvent], event: KernelEvent) -> None:
-    """Count an event among the others."""
+def _put(events: dict[Key, KernelEvent], event: KernelEvent) -> Key | None:
+    """Count an event among the others; its key where it is a new one."""
     key = tuple(getattr(event, name) for name in KernelEvent.identity)
     before = events.get(key)
     if before is not None:
@@ -261,8 +283,11 @@ def _put(events: dict[Key, KernelEvent], event: KernelEvent) -> None:
             details=_joined(before.details, event.details),
             programs=_joined(before.programs, event.programs),
         )
-    elif len(events) < MOST_EVENTS:
-        events[key] = event
+        return None
+    if len(events) >= MOST_EVENTS:
+        return None
+    events[key] = event
+    return key
 
 
 def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

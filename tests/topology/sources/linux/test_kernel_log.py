@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from time import process_time
 
 import pytest
 
@@ -296,3 +297,16 @@ def test_what_fails_in_a_reset_is_no_sleep() -> None:
 def test_lines_of_freebsd_are_those_of_linux(line: str, code: str) -> None:
     said = said_in(line)
     assert (said["code"] if said else "") == (f"amdgpu-firmware-{code}" if code else "")
+
+
+def test_a_line_that_tells_more_does_not_search_all_events() -> None:
+    """Lines of the first port looked through all ports that came behind it, 14 s in all."""
+    severity = "PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)"
+    first = [f"[1.5] pcieport {port:04x}:00:03.1: {severity}" for port in range(MOST_EVENTS)]
+    more = ["[2.5] pcieport 0000:00:03.1:    [12] Timeout"] * 20_000
+    begun = process_time()
+    found = read_lines([*first, *more]).kernel_events or ()
+    assert process_time() - begun < 2.5
+    assert len(found) == MOST_EVENTS
+    told = [event.device for event in found if "Timeout" in event.details]
+    assert told == ["0000:00:03.1"]
