@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Iterator
 from functools import cache
@@ -251,7 +252,8 @@ def documents() -> dict[str, tuple[type[msgspec.Struct], ...]]:
         tag = kind.__struct_config__.tag
         of_json = isinstance(tag, str) and tag.startswith("gputop.")
         # An answer of a plugin is that distribution's to describe.
-        ours = kind.__module__.partition(".")[0] == "gputop"
+        ours = getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+        ours = ours and kind.__module__.partition(".")[0] == "gputop"
         if of_json and ours and kind.__name__ not in _MADE_LATER:
             found.setdefault(tag, []).append(_shown(kind))
     found.setdefault("gputop.net/1", []).append(NetLook)
