@@ -261,7 +261,10 @@ def documents() -> dict[str, tuple[type[msgspec.Struct], ...]]:
     for plain in _PLAIN:
         tag = str(plain.__struct_config__.tag)
         found.setdefault(tag, []).append(_tagged(plain, tag))
-    return {tag: tuple(found[tag]) for tag in sorted(found)}
+    # A class that was made twice in this process counts once: of equal names no schema is made.
+    return {
+        tag: tuple({kind.__name__: kind for kind in found[tag]}.values()) for tag in sorted(found)
+    }
 
 
 def tag_of(name: str) -> str:
