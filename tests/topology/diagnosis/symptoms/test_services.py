@@ -21,7 +21,10 @@ FORMS = {
     ),
     "service-folder": ("Main PID: 9 (code=exited, status=200/CHDIR)",),
     "service-sandbox": ("a.service: Main process exited, code=exited, status=226/NAMESPACE",),
-    "service-masked": ("     Loaded: masked (Reason: Unit dcgm.service is masked.)",),
+    "service-masked": (
+        "     Loaded: masked (Reason: Unit dcgm.service is masked.)",
+        "Failed to restart x.service: Unit x.service is masked.",
+    ),
     "service-absent": ("Unit nvidia-fabricmanager.service could not be found.",),
     "files-limit": (
         "worker: accept failed, errno=24",
@@ -32,7 +35,7 @@ FORMS = {
         'exec: "--gpus": executable file not found in $PATH: unknown',
     ),
     "device-file-missing": (
-        "ls: cannot access '/dev/kfd': No such file or directory",
+        "open /dev/kfd: no such file or directory",
         "failed to add device: stat /dev/nvidia-modeset: no such file or directory",
     ),
     "driver-mismatch": (
@@ -46,6 +49,9 @@ INNOCENT = (
     "crw-rw-rw- 1 root root 195, 0 Jan 5 10:00 /dev/nvidia0",
     "max open files 65536",
     "epoch 24 errors 0",
+    "     Loaded: masked (Reason: Unit sleep.target is masked.)",
+    "# raise ulimit if you see EMFILE",
+    "ls: cannot access '/dev/kfd': No such file or directory",
 )
 
 
