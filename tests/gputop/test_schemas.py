@@ -67,6 +67,12 @@ RECORDED = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_documents() -> None:
+    """Tests before these may have asked while classes of their own stood among the answers."""
+    schemas.documents.cache_clear()
+
+
 @cache
 def validator(tag: str) -> Any:
     schema = schemas.schema_of(tag)
