@@ -77,13 +77,13 @@ def losses(time: StepTime) -> dict[str, float]:
 
 def _losses(time: StepTime) -> str:
     share = (time.products_s + time.attention_s) / time.step_s
-    start = f"{100 * share:.0f} % of the step are products and attention"
+    start = f"Matrix products and attention take {100 * share:.0f} % of the step"
     if time.launch_bound:
         return f"{start}; the host needs {figure(1e3 * time.host_s)} ms to launch it."
     lost = losses(time)
     two = sorted(lost, key=lambda name: -lost[name])[:2]
-    told = " and ".join(f"{100 * lost[name] / time.step_s:.0f} % {name}" for name in two)
-    return f"{start}; most of the rest: {told}."
+    told = " and ".join(f"{name} ({100 * lost[name] / time.step_s:.0f} %)" for name in two)
+    return f"{start}; the rest is mainly {told}."
 
 
 def tensor_balance(every: list[RankedLayout], most: int) -> str:

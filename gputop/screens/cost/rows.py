@@ -239,10 +239,12 @@ def step_lines(found: CostAnswer, one: CostLayout, width: int) -> Iterator[Line]
 
 
 def _sent(part: Exposed, step: float, width: int) -> Line:
-    """What goes over the wire, and what of that hides behind the products."""
+    """What goes over the wire, and how long that overlaps with computation."""
     sent = f"{figure(part.bytes_sent / 1e9)} GB over {part.wire}"
     hidden = part.seconds - part.exposed_s
-    behind = "" if hidden < 0.005 * step else f", {duration(hidden)} more hides"
+    behind = (
+        "" if hidden < 0.005 * step else f"; another {duration(hidden)} overlaps with computation"
+    )
     return ((left(f"  {sent}{behind}", width), "muted"),)
 
 

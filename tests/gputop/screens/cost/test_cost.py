@@ -20,7 +20,7 @@ from gputop.screens import NAMES
 from gputop.screens.cost import screen as cost_screen
 from gputop.screens.cost.fields import FIELDS, CostFields, flagged
 from gputop.screens.cost.roof import Roof, roof_lines, roof_of
-from gputop.screens.cost.rows import CostListing, bar
+from gputop.screens.cost.rows import CostListing, bar, step_lines
 from gputop.screens.cost.screen import CostScreen
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.topology.cost.serving import Serving
@@ -325,3 +325,15 @@ async def test_the_map_shows_where_the_selected_layout_is_bound() -> None:
         assert item.edge is not None
         await press(pilot, "2")
         assert app_of(pilot).screen.query_one(WiringDiagram).pair == item.edge.ends
+
+
+def test_communication_that_overlaps_is_told_in_a_sentence_that_fits() -> None:
+    found = answer(CostRequest(names=("Llama 3 8B",), demo="pcie-l40s-8"))
+    one = next(
+        item
+        for item in found.layouts
+        if any(part.seconds > part.exposed_s for part in item.communication)
+    )
+    said = [text_of(line) for line in step_lines(found, one, 76)]
+    assert any(line.rstrip().endswith("overlaps with computation") for line in said)
+    assert one.why.startswith("Matrix products and attention take ")
