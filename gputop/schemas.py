@@ -248,13 +248,10 @@ def documents() -> dict[str, tuple[type[msgspec.Struct], ...]]:
     for module in iter_modules(answers.__path__):
         import_module(f"gputop.answers.{module.name}")
     found: dict[str, list[type[msgspec.Struct]]] = {SCHEMA: [NodeSnapshot]}
-    for kind in _below(Reply):
+    for kind in _ours(Reply):
         tag = kind.__struct_config__.tag
         of_json = isinstance(tag, str) and tag.startswith("gputop.")
-        # An answer of a plugin is that distribution's to describe.
-        ours = getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
-        ours = ours and kind.__module__.partition(".")[0] == "gputop"
-        if of_json and ours and kind.__name__ not in _MADE_LATER:
+        if of_json and kind.__name__ not in _MADE_LATER:
             found.setdefault(tag, []).append(_shown(kind))
     found.setdefault("gputop.net/1", []).append(NetLook)
     found[POLICY] = [SiteFile]
@@ -284,11 +281,11 @@ def schema_of(tag: str) -> Schema:
     roots, parts = msgspec.json.schema_components(
         kinds, schema_hook=_anything, ref_template="#/$defs/{name}"
     )
-    words = {word.__name__ for word in _below(OpenWord)}
+    words = {word.__name__ for word in _ours(OpenWord)}
     for name in words & parts.keys():
         # A later version may say another word.
         parts[name] = {"type": "string", "examples": parts[name]["enum"]}
-    for kind in _below(Reply):
+    for kind in _ours(Reply):
         _hide(parts.get(kind.__name__, {}), kind)
     if FleetSection.__name__ in parts:
         parts[FleetSection.__name__]["properties"]["snapshot"] = {"type": ["object", "null"]}
@@ -357,6 +354,19 @@ def _own_breaks(at: str, old: Schema, new: Schema) -> Iterator[str]:
 def _followed(schema: Schema, parts: Schema) -> Schema:
     found: Schema = parts.get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
     return found
+
+
+def _ours(kind: type) -> Iterator[type[Any]]:
+    """The classes below one that the modules of this package hold.
+
+    What a plugin adds is that distribution's to describe. A module whose first import failed has
+    made its classes twice; the first ones are nobody's.
+    """
+    for lower in _below(kind):
+        module = lower.__module__
+        held = getattr(sys.modules.get(module), lower.__name__, None)
+        if held is lower and module.partition(".")[0] == "gputop":
+            yield lower
 
 
 def _below(kind: type) -> Iterator[type[Any]]:
