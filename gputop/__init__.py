@@ -13,7 +13,7 @@ if not os.path.isdir(os.path.join(_HERE, "topology")):
     # A checkout: probes/, themes/ and topology/ lie beside this folder, as pyproject.toml says.
     __path__.append(os.path.dirname(_HERE))
 
-_LIBRARY = ("GputopError", "NodeAnswers", "as_json", "demo", "load", "read_text")
+_LIBRARY = ("GputopError", "NodeAnswers", "as_json", "demo", "diff", "load", "read_text")
 """What gputop is as a library: names of library.py, which is imported with the first of them."""
 __all__ = ["__version__", "read", *_LIBRARY]
 

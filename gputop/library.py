@@ -22,10 +22,12 @@ from gputop.topology.model.errors import GputopError
 if TYPE_CHECKING:
     from gputop.answers.check import CheckAnswer
     from gputop.answers.cost_records import CostAnswer
+    from gputop.answers.diff import DiffAnswer
     from gputop.answers.explain import ExplainAnswer
     from gputop.answers.jobs import JobsAnswer
     from gputop.answers.known import Known
     from gputop.answers.log import LogAnswer
+    from gputop.answers.metrics import MetricsAnswer
     from gputop.answers.places import NicAnswer, NumaAnswer, P2pAnswer
     from gputop.answers.question import Reply
     from gputop.answers.variables import EnvironmentAnswer
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.node import Node
 
-__all__ = ["GputopError", "NodeAnswers", "as_json", "demo", "load", "read", "read_text"]
+__all__ = ["GputopError", "NodeAnswers", "as_json", "demo", "diff", "load", "read", "read_text"]
 
 Key: TypeAlias = "int | str | Gpu"
 """How a GPU is named: the driver's number, or "cuda:0", "rank:3", a UUID or a PCI address; or the
@@ -248,6 +250,20 @@ class NodeAnswers:
         with unsaid():
             return answer(CheckRequest(given=self.snapshot, demo=self._demo, quick=not measure))
 
+    def metrics(self) -> MetricsAnswer:
+        """The node as series, as `gputop metrics` gives them to Prometheus. Provisional.
+
+        >>> import gputop
+        >>> families = gputop.demo("hgx-h100-8").metrics().families
+        >>> [len(one.samples) for one in families if one.name == "DCGM_FI_DEV_GPU_TEMP"]
+        [8]
+        """
+        from gputop.answers.metrics import MetricsRequest, answer
+        from gputop.terminal.lines import unsaid
+
+        with unsaid():
+            return answer(MetricsRequest(given=self.snapshot, demo=self._demo))
+
     def jobs(self) -> JobsAnswer:
         """What runs on the GPUs and who waits for whom, as `gputop jobs` says it. Provisional.
 
@@ -378,6 +394,25 @@ def _recorded(loaded: Recording, sources: tuple[str, ...] = ()) -> NodeAnswers:
     passed = (f"{name}: passed over: {why}" for name, why in loaded.skipped)
     partly = (f"{name}: {why}" for name, why in loaded.remarks)
     return NodeAnswers(loaded.snapshot, sources=sources, unread=(*passed, *partly))
+
+
+def diff(before: NodeAnswers, now: NodeAnswers) -> DiffAnswer:
+    """What is other in the second of two nodes, as `gputop diff` says it. Provisional.
+
+    >>> import gputop
+    >>> found = gputop.diff(gputop.demo("hgx-h100-8"), gputop.demo("sick-h100-8"))
+    >>> str(found.verdict), [finding.id for finding in found.came]
+    ('worse', ['nvlink-down', 'pcie-width'])
+    """
+    from gputop.answers.diff import answer_of, shown_names
+    from gputop.topology.diff.diff import diff as compared
+    from gputop.topology.diff.side import side_of_node
+
+    nodes = (before, now)
+    if odd := [one for one in nodes if not isinstance(one, NodeAnswers)]:
+        raise TypeError(f"diff takes two nodes, not {type(odd[0]).__name__}")
+    names = shown_names(before.snapshot, now.snapshot)
+    return answer_of(compared(*map(side_of_node, names, (one.node for one in nodes))))
 
 
 def read_text(

@@ -15,6 +15,8 @@ from gputop.terminal.clean import clean
 T = TypeVar("T", bound=ToolRequest)
 FIELDS = ("file", "before", "after", "expect")
 """Arguments that may name a file."""
+DEMOS_TOO = ("before", "after")
+"""Those in which the name of a demo is that demo, whatever file is called so."""
 
 
 def confined(request: T, roots: Sequence[str]) -> T:
@@ -28,13 +30,20 @@ def confined(request: T, roots: Sequence[str]) -> T:
     inside = {
         name: _inside(path, roots)
         for name in FIELDS
-        if (path := getattr(request, name, "")) and (name != "expect" or _names_a_file(path))
+        if (path := getattr(request, name, "")) and _names_a_file(name, path)
     }
     return msgspec.structs.replace(request, **inside)
 
 
-def _names_a_file(text: str) -> bool:
-    return os.sep in text or os.path.lexists(text)
+def _names_a_file(field: str, text: str) -> bool:
+    """Whether the value of an argument is taken for a file; some take other names before."""
+    if field == "expect":
+        return os.sep in text or os.path.lexists(text)
+    if field not in DEMOS_TOO:
+        return True
+    from gputop.topology.recorded.demos import demo
+
+    return text not in demo.names()
 
 
 def _inside(path: str, roots: Sequence[str]) -> str:

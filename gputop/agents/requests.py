@@ -157,10 +157,17 @@ class FiguresTool(ToolRequest, frozen=True, kw_only=True):
 
 
 class CompareTool(ToolRequest, frozen=True, kw_only=True):
-    """What happened between two snapshots of one node: counters that grew, what was lost."""
+    """What differs between two readings of a node, or two nodes, the most harmful first, and what
+    that means: devices, links, variables, versions, what the library decides, counters.
+    """  # noqa: D205
 
-    before: Annotated[FileName, msgspec.Meta(description="File of the earlier snapshot.")]
-    after: Annotated[FileName, msgspec.Meta(description="File of the later one.")]
+    before: Annotated[
+        FileName,
+        msgspec.Meta(min_length=1, description="The first: a recording, a saved check, or a demo."),
+    ]
+    after: Annotated[
+        FileName, msgspec.Meta(description="The second; by default this machine as it is now.")
+    ] = ""
 
 
 class NextMeasurementTool(OfNode, frozen=True, kw_only=True):

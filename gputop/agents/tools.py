@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from gputop.agents.finding_facts import told_finding
 from gputop.agents.log_facts import log_facts
 from gputop.agents.places import confined
 from gputop.agents.requests import (
@@ -35,7 +36,7 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.library import NodeAnswers, demo, read_text
 from gputop.topology.model.errors import GputopError
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import Basis, Page
+from gputop.topology.model.page import Page
 from gputop.topology.model.severity import RungState
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -51,11 +52,6 @@ PREDICTED, CONCLUDED, READ, OPEN = (
 _COLUMNS = 100
 _MEASURING = Lock()
 _PROBE = re.compile(r"\bprobe ([a-z][a-z0-9-]+)")
-_BASES = {
-    Basis.MEASURED: FactKind.MEASURED,
-    Basis.SIMULATED: FactKind.SIMULATED,
-    Basis.ASSUMED: OPEN,
-}
 
 
 class Heard(NamedTuple):
@@ -64,6 +60,8 @@ class Heard(NamedTuple):
     node: NodeSnapshot | None
     facts: Iterable[AgentFact]
     assumptions: tuple[str, ...] = ()
+    other: NodeSnapshot | None = None
+    """The node that it is held against."""
 
 
 def _node(asked: NodeTool) -> Heard:
@@ -260,30 +258,6 @@ def _cost(asked: CostTool) -> Heard:
     return Heard(found.snapshot, facts(answer, _text_of(QUESTION.page(answer))), answer.assumptions)
 
 
-def told_finding(finding: Finding) -> AgentFact:
-    """A finding as a fact."""
-    bases = {fact.basis for fact in finding.evidence}
-    kind = next((_BASES[basis] for basis in _BASES if basis in bases), CONCLUDED)
-    evidence = tuple(f"{fact.what}: {fact.value} ({fact.source})" for fact in finding.evidence)
-    open_ = tuple(
-        f"possible: {one.cause}{f' (decides: {one.needs})' if one.needs else ''}"
-        for one in finding.candidates
-    )
-    lines = [fact for fact in finding.evidence if fact.line is not None]
-    return AgentFact(
-        f"finding {finding.id}: {finding.severity.word}",
-        finding.title,
-        OPEN if finding.candidates else kind,
-        ", ".join(finding.sources),
-        sureness=finding.sureness,
-        disproof=finding.disproof,
-        why=(*filter(None, (finding.said_cause,)), *open_, *(() if lines else evidence)),
-        impact=finding.impact,
-        do=(*finding.look, *(line for fix in finding.fix for line in fix.lines)),
-        quoted=tuple(f"line {fact.line}: {fact.value}" for fact in lines),
-    )
-
-
 def _check(asked: CheckTool) -> Heard:
     from gputop.answers.check import CheckRequest, answer
 
@@ -369,10 +343,17 @@ def _figures(asked: FiguresTool) -> Heard:
 
 
 def _compare(asked: CompareTool) -> Heard:
-    from gputop.answers.check import CheckRequest, answer
+    from gputop.agents.diff_facts import facts
+    from gputop.answers.diff import LIVE, DiffRequest, answer_of, compared
+    from gputop.terminal.lines import unsaid
 
-    of = answer(CheckRequest(sources=(asked.after,), since=asked.before, quick=True))
-    return Heard(of.snapshot, _verdict(of), of.assumptions)
+    with unsaid():
+        found = compared(DiffRequest(before=asked.before, now=asked.after or LIVE))
+    now, before = (
+        None if side.node is None else side.node.snapshot for side in (found.now, found.before)
+    )
+    answer = answer_of(found)
+    return Heard(now, facts(answer), answer.assumptions, before)
 
 
 def _next(asked: NextMeasurementTool) -> Heard:
@@ -493,5 +474,5 @@ def answer_text(
     if redact:
         from gputop.checking.redacting import hidden
 
-        document = hidden(document, heard.node)
+        document = hidden(document, heard.node, heard.other)
     return bounded(document, request.most_bytes)

@@ -39,6 +39,7 @@ from gputop.topology.model.page import (
     Text,
 )
 from gputop.topology.model.severity import Severity, Verdict
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos import demo
 
 LIVE, THIS = "-", "this machine"
@@ -95,12 +96,17 @@ class DiffAnswer(Answer, frozen=True, kw_only=True, tag="gputop.diff/1"):
 
 
 def answer(asked: DiffRequest) -> DiffAnswer:
+    """Read both, and say how they compare. Raises Exit."""
+    return answer_of(compared(asked))
+
+
+def compared(asked: DiffRequest) -> NodeDiff:
     """Read both, and compare them. Raises Exit."""
     now = LIVE if asked.now is None else asked.now
     if asked.before == now == LIVE:
         raise Exit("A and B are both this machine: keep one with `gputop snapshot -o FILE`", USAGE)
     alike = Path(asked.before).name == Path(now).name
-    return answer_of(diff(_read(asked.before, "A", alike), _read(now, "B", alike)))
+    return diff(_read(asked.before, "A", alike), _read(now, "B", alike))
 
 
 def answer_of(found: NodeDiff) -> DiffAnswer:
@@ -122,6 +128,14 @@ def answer_of(found: NodeDiff) -> DiffAnswer:
         unproven=found.unproven,
         uncompared=found.uncompared,
     )
+
+
+def shown_names(before: NodeSnapshot, now: NodeSnapshot) -> tuple[str, str]:
+    """What two readings are called that came without a name; never the same."""
+    first, second = (
+        THIS if one.is_live else clean(", ".join(one.source), _LONGEST) for one in (before, now)
+    )
+    return (first, second) if first != second else (f"{first} before", f"{second} now")
 
 
 def _end(side: DiffSide, verdict: Verdict) -> DiffEnd:

@@ -57,17 +57,18 @@ def redacted_document(
     return made, host
 
 
-def redactor_of(node: NodeSnapshot | None) -> Redactor:
-    """What gives every name of this node its stand-in. Raises Exit without a key."""
+def redactor_of(*nodes: NodeSnapshot | None) -> Redactor:
+    """What gives every name of these nodes its stand-in. Raises Exit without a key."""
     redactor = Redactor(_key())
-    if node is not None:
-        learn(msgspec.to_builtins(node), redactor)
+    for node in nodes:
+        if node is not None:
+            learn(msgspec.to_builtins(node), redactor)
     return redactor
 
 
-def hidden(document: dict[str, Any], node: NodeSnapshot | None) -> dict[str, Any]:
-    """A document without the names of this node, nor what looks like a name. Raises Exit."""
-    made: dict[str, Any] = replaced(document, redactor_of(node))
+def hidden(document: dict[str, Any], *nodes: NodeSnapshot | None) -> dict[str, Any]:
+    """A document without the names of these nodes, nor what looks like a name. Raises Exit."""
+    made: dict[str, Any] = replaced(document, redactor_of(*nodes))
     return made
 
 

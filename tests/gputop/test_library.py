@@ -17,6 +17,7 @@ import pytest
 
 import gputop
 from gputop import library
+from gputop.answers import QUESTIONS
 from gputop.answers.question import Reply
 from gputop.exits import CANNOT_TELL, USAGE
 from gputop.topology.recorded.demos.demo import names
@@ -104,6 +105,7 @@ def test_a_users_script_runs() -> None:
         (("explain", "--json"), lambda node: node.explain()),
         (("check", "--quick", "--json"), lambda node: node.check()),
         (("jobs", "--json"), lambda node: node.jobs()),
+        (("metrics", "--json"), lambda node: node.metrics()),
     ],
 )
 def test_an_answer_is_the_document_of_its_command(
@@ -111,10 +113,55 @@ def test_an_answer_is_the_document_of_its_command(
 ) -> None:
     said = json.loads(gputop_here(*command, "--demo", DEMO).stdout)
     told = json.loads(gputop.as_json(answer(gputop.demo(DEMO))))
+    for document in (said, told):  # when it was read is a series of its own
+        document["families"] = [
+            one for one in document.get("families", ()) if "timestamp" not in one["name"]
+        ]
     for changing in ("taken_at", "elapsed_seconds", "fleet"):
         for document in (said, told):
             document.pop(changing, None)
     assert told == said
+
+
+DOORS = {
+    "check": "check", "explain": "explain", "jobs": "jobs", "which": "which", "cost": "cost",
+    "metrics": "metrics", "about": "figures", "log": "read_text", "diff": "diff",
+}  # fmt: skip
+"""Command -> what gives its answer in Python."""
+NO_DOOR = {
+    "flags": "explain(env=...) predicts with other variables; the catalogue is docs/variables.md",
+    "probe": "check(measure=True) measures; a probe by itself is a process with a page of its own",
+    "watch": "a loop of the caller's with read, check and diff",
+    "rules": "findings name their rules; the list is docs/rules.md",
+    "rule": "the same",
+    "doctor": "about the installation of gputop, for a bug report",
+}
+
+
+def test_every_question_has_a_door_or_a_reason_why_not() -> None:
+    assert set(QUESTIONS) == {*DOORS, *NO_DOOR}
+    for name in DOORS.values():
+        assert hasattr(library.NodeAnswers, name) or name in library.__all__
+
+
+def test_two_nodes_are_compared_as_by_the_command() -> None:
+    said = json.loads(gputop_here("diff", DEMO, "sick-h100-8", "--json").stdout)
+    told = json.loads(gputop.as_json(gputop.diff(gputop.demo(DEMO), gputop.demo("sick-h100-8"))))
+    for document in (said, told):
+        document["before"].pop("taken_at")
+        document["now"].pop("taken_at")
+    assert told == said
+
+
+def test_two_readings_of_one_name_are_told_apart() -> None:
+    for node in (gputop.demo(DEMO), gputop.load(PASTED), gputop.read()):
+        found = gputop.diff(node, copy.copy(node))
+        assert (str(found.verdict), found.changes, found.came) == ("same", (), ())
+        assert found.source[0].removesuffix("before") == found.source[1].removesuffix("now")
+        assert found.source[0] != found.source[1]
+        assert pickle.loads(pickle.dumps(found)) == found
+    with pytest.raises(TypeError, match="takes two nodes, not str"):
+        gputop.diff(gputop.demo(DEMO), "hgx-h100-8")  # type: ignore[arg-type]
 
 
 def test_a_call_asks_for_what_nccl_would_do_with_that_size() -> None:
@@ -271,6 +318,8 @@ def test_the_library_prints_nothing(
     for node in folders:
         node.check()
         node.jobs()
+        node.metrics()
+        gputop.diff(node, gputop.read())
     gputop.demo(DEMO).check(measure=True)
     for name in ("behind.txt", "killed.txt"):
         saved = (RECORDINGS / "ras" / name).read_text()

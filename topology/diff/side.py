@@ -15,7 +15,12 @@ from .record import DiffSide
 
 def side_of(name: str, snapshot: NodeSnapshot) -> DiffSide:
     """Examine a snapshot, and predict what the library decides on it."""
-    node = Node(snapshot).decide()
+    return side_of_node(name, Node(snapshot).decide())
+
+
+def side_of_node(name: str, node: Node) -> DiffSide:
+    """Examine a node of which it is known what the library decides."""
+    snapshot = node.snapshot
     found = diagnose(Case(node))
     host = snapshot.machine.host
     return DiffSide(

@@ -105,6 +105,18 @@ def test_two_files_are_both_looked_at(folders: tuple[Path, Path]) -> None:
             answer_text("compare", {"before": before, "after": after}, roots=[str(folders[0])])
 
 
+def test_a_demo_is_no_file_whatever_is_called_so(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, outside = folders
+    (outside / "dgx-1v").write_text("a secret line\n")
+    monkeypatch.chdir(outside)
+    told = answer_text("compare", {"before": "dgx-1v", "after": "dgx-1v"}, roots=[str(inside)])
+    assert "verdict: same" in told
+    with pytest.raises(Exit, match=OUTSIDE):
+        answer_text("compare", {"before": "dgx-1v", "after": "dgx-1v.json"}, roots=[str(inside)])
+
+
 def test_a_root_that_is_no_folder_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "--root", str(ROOT / "README.md")]) == 64
     assert capsys.readouterr().err.endswith("README.md: no such folder\n")

@@ -14,8 +14,10 @@ from gputop.agents.told import FactKind, bounded
 from gputop.agents.tools import TOOLS, answer_text
 from gputop.answers.check import CheckAnswer, CheckRequest
 from gputop.answers.check import answer as checked_answer
+from gputop.answers.diff import DiffRequest, answer_of, compared
 from gputop.exits import Exit
 from gputop.topology.model.errors import GputopError
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.demo import names
 from tests.grid import turns
 from tests.support.checked import saved
@@ -200,7 +202,26 @@ def test_two_snapshots_are_compared(tmp_path: Path) -> None:
     earlier = demo_node("sick-h100-8").snapshot
     later = msgspec.structs.replace(earlier, taken_at=earlier.taken_at + 60)
     files = {"before": saved(earlier, tmp_path / "a"), "after": saved(later, tmp_path / "b")}
-    assert told("compare", **files)["facts"][0]["what"] == "verdict"
+    first, *others = told("compare", **files)["facts"]
+    assert first["what"] == "verdict: same"
+    assert {fact["kind"] for fact in others} <= {"open"}
+
+
+@pytest.mark.parametrize("before", names())
+@pytest.mark.parametrize("after", ["sick-h100-8", "mi300x-8", ""])
+def test_what_differs_is_what_the_command_says(before: str, after: str) -> None:
+    found = answer_of(compared(DiffRequest(before=before, now=after or "-")))
+    facts = told("compare", before=before, after=after)["facts"]
+    said = " ".join(fact["what"] for fact in facts)
+    assert facts[0]["value"] == found.answer[0]
+    assert len(facts) == 1 + sum(
+        len(part)
+        for part in (found.came, found.changes, found.gone, found.unproven, found.uncompared)
+    )
+    assert all(f"{one.part}: {one.what}: " in said for one in found.changes)
+    assert all(f"finding {one.id}: " in said for one in (*found.came, *found.gone))
+    open_ = [fact for fact in facts if fact["what"].startswith("cannot be compared")]
+    assert {fact["kind"] for fact in open_} <= {"open"}
 
 
 @pytest.mark.parametrize(
@@ -288,13 +309,21 @@ def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert len(bounded({"number": 1}, 3)) > 3  # nothing of it can be left out
 
 
-def test_names_are_replaced_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_replaced_where_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("GPUTOP_REDACT_KEY", "a secret")
     document = msgspec.to_builtins(demo_node("hgx-h100-8").snapshot)
     document["machine"]["host"]["hostname"] = "secret-17.example.org"
     text = msgspec.json.encode(document).decode()
     assert "secret-17" in answer_text("node", {"text": text})
     assert "secret-17" not in answer_text("node", {"text": text}, redact=True)
+    document["machine"]["host"] |= {"hostname": "secret-17", "kernel": "6.8 of secret-17"}
+    file = saved(msgspec.convert(document, NodeSnapshot), tmp_path / "a")
+    for before, after in ((file, "hgx-h100-8"), ("hgx-h100-8", file)):
+        pair = {"before": before, "after": after}
+        assert "secret-17" in answer_text("compare", pair)
+        assert "secret-17" not in answer_text("compare", pair, redact=True)
     log = f"secret-17:1:1 [0] NCCL WARN Cuda failure 'out of memory' at 10.1.2.3 {OOM}\n"
     assert "10.1.2.3" not in answer_text("read_text", {"text": log}, redact=True)
 
