@@ -19,7 +19,7 @@ from ..nccl.settings import Settings
 from ..nccl.versions import UnknownVersionError
 from .grouping import Job
 from .inspector.comparing import Inspected
-from .lateness import at_most
+from .lateness import at_most, bound_by_records
 from .loads.judging import JudgedLoads
 
 MATTERS = 1.3
@@ -105,11 +105,15 @@ def held_back(
 
 
 def price_of(held: HeldBack | None, judged: JudgedLoads, inspected: Inspected) -> str:
-    """What is set and what it costs at most; "" where that is not known, or little."""
+    """What is set and what it costs; "" where that is not known, or little.
+
+    Watched GPUs tell computing from transferring; records alone bound the price.
+    """
     share = _in_library(judged) if judged.ranks else _in_transfer(inspected)
     if held is None or share < LEAST_IN_LIBRARY:
         return ""
-    return f"{held.text}; {at_most(share * (1 - held.share))}"
+    said = at_most if judged.ranks else bound_by_records
+    return f"{held.text}; {said(share * (1 - held.share))}"
 
 
 def _in_library(judged: JudgedLoads) -> float:

@@ -11,14 +11,29 @@ def times_slower(share: float) -> float:
     return 1 / (1 - min(share, MOST_SHARE))
 
 
-def is_late(rank: int, share: float, how: str = "", why: str = "", *, then: bool = False) -> str:
+def is_late(rank: int, price: str, why: str = "", *, then: bool = False) -> str:
     """The rank, its price and the reason: "rank 1 is late, a step takes about 2.2 times as long".
 
-    `share`: of the time, for which others wait for it; `how`: how well the price is known by it;
-    `then`: in the past.
+    `price`: of `about`, `between` or `at_most_slower`; `then`: in the past.
     """
     late, takes = ("was late", "took") if then else ("is late", "takes")
-    return f"rank {rank} {late}, a step {takes} {_slower(share, how)}{f': {why}' if why else ''}"
+    return f"rank {rank} {late}, a step {takes} {price}{f': {why}' if why else ''}"
+
+
+def about(share: float) -> str:
+    """How much longer a step takes where it loses this share of its time."""
+    return f"about {_times(share)}"
+
+
+def between(least: float, most: float) -> str:
+    """The same where only two bounds of the share are known."""
+    low, high = f"{times_slower(least):.2g}", f"{times_slower(most):.2g}"
+    return f"between {low} and {high} times as long" if low != high else about(least)
+
+
+def at_most_slower(share: float) -> str:
+    """The same where the share is known to be no larger."""
+    return f"{_times(share)} at most"
 
 
 def wait_for_it(
@@ -40,6 +55,14 @@ def at_most(share: float) -> str:
     )
 
 
+def bound_by_records(share: float) -> str:
+    """The same where only the transfers are known, beside which GPUs may compute."""
+    return (
+        f"it is not known how much longer a step takes by that: {at_most_slower(share)}, and less "
+        "where its GPUs compute meanwhile, which records do not show"
+    )
+
+
 def who_waits(others: int, *, then: bool = False) -> str:
     """The others, of whom nothing more is said."""
     if then:
@@ -47,5 +70,5 @@ def who_waits(others: int, *, then: bool = False) -> str:
     return "the other waits" if others == 1 else "the others wait"
 
 
-def _slower(share: float, how: str) -> str:
-    return f"{how or 'about'} {times_slower(share):.2g} times as long"
+def _times(share: float) -> str:
+    return f"{times_slower(share):.2g} times as long"

@@ -49,9 +49,16 @@ def test_all_that_was_kept_is_about_one_job(
     assert reason in job.sentence
     assert sum("RAS" in finding.sources for finding in job.findings) == 1
     assert [rank.rank for rank in job.accused] == ([] if late is None else [late])
-    if step_ms is not None:
-        most = float(job.sentence.partition("up to")[2].rpartition("up to")[2].split()[0])
-        assert most >= 0.9 * step_ms / STEP_MS, "the price is a bound"
+    if step_ms is None:
+        return
+    times = float(job.sentence.partition(" times as long")[0].split()[-1])
+    if late is None:
+        assert times >= 0.9 * step_ms / STEP_MS
+        assert "not known how much longer" in job.sentence, "a bound is no price"
+        assert f"{times:g} times as long at most" in job.sentence
+    else:
+        assert f"about {times:g} times as long" in job.sentence
+        assert times == pytest.approx(step_ms / STEP_MS, rel=0.3), "the price is what it cost"
 
 
 def test_a_speed_is_beside_what_the_variables_leave() -> None:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from statistics import median
+from statistics import linear_regression, median
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from ...model.english import plural
 from ...model.gathered import gathered
 from ..collectives import spoken
 from .doubting import agreed, doubts, of_several
+from .lengthening import Lengthening, lengthening
 from .records import FinishedOperation
 
 LEAST_OPERATIONS = 5
@@ -48,6 +49,14 @@ class OperationPace(NamedTuple):
     """Whether all that the plugin wrote meanwhile is there; else it is as long at most."""
 
 
+class PaceKnown(NamedTuple):
+    """How often a collective comes, and how often the plugin wrote meanwhile."""
+
+    pace: OperationPace | None
+    moments: int
+    """At which it wrote, on the rank of which it did least often."""
+
+
 class RankWaits(msgspec.Struct, frozen=True, kw_only=True):
     """What one rank did in one kind of operation."""
 
@@ -60,10 +69,17 @@ class RankWaits(msgspec.Struct, frozen=True, kw_only=True):
     """In how many it came last and others waited."""
     share: float | None
     """Of its time that it waited so; None where that is not known."""
+    costs: Lengthening
+    """By how much that lengthens a step."""
+    slower: float | None = None
+    """The share of its time that it loses by that; None where that is not known."""
 
 
 class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Operations of one collective and size in one communicator, which all its ranks recorded."""
+    """Operations of one collective in one communicator, which all its ranks recorded.
+
+    They are of one size, or of all sizes that the program gave.
+    """
 
     communicator: str
     group: str
@@ -71,6 +87,8 @@ class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     nodes: int | None
     name: str
     message_bytes: int
+    least_bytes: int
+    """Of the smallest of them."""
     matched: int
     """Operations that every rank recorded."""
     transfer_seconds: float
@@ -84,6 +102,8 @@ class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     waits: tuple[RankWaits, ...]
     whole: bool = True
     """Whether all was written in the time that shares are of; else they are that at least."""
+    moments: int = 0
+    """At which the plugin wrote, on the rank of which it did least often."""
 
     @property
     def spoken(self) -> str:
@@ -108,16 +128,32 @@ class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def share(self) -> float | None:
         """Of the time of the rank that waits in the middle; None where that is not known."""
-        shares = [one.share for one in self.waiting]
-        known = [share for share in shares if share is not None]
-        return median(known) if known and len(known) == len(shares) else None
+        return _middle([one.share for one in self.waiting])
+
+    @property
+    def slower(self) -> float | None:
+        """The share of the time that a step loses by it; None where that is not known."""
+        return _middle([one.slower for one in self.waiting])
+
+    @property
+    def most_slower(self) -> float:
+        """The same at most, which the operations alone tell."""
+        return median([one.costs.most_share for one in self.waiting])
+
+
+def _middle(shares: Sequence[float | None]) -> float | None:
+    known = [share for share in shares if share is not None]
+    return median(known) if known and len(known) == len(shares) else None
 
 
 class Inspected(msgspec.Struct, frozen=True, kw_only=True):
     """What the records say."""
 
     kinds: tuple[OperationKind, ...] = ()
-    """Those that cost most first."""
+    """Of one size each; those that cost most first."""
+    flows: tuple[OperationKind, ...] = ()
+    """Collectives of several sizes, each as a whole: a step begins with one of another size, as
+    the first part of its gradients is."""
     alone: tuple[tuple[str, tuple[int, ...], int], ...] = ()
     """Communicators of which not every rank has records: name, ranks that have, ranks in all."""
     contradicting: int = 0
@@ -144,6 +180,7 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
     for one in timed:
         by_rank[one.communicator][one.rank].append(one)
     kinds: list[OperationKind] = []
+    flows: list[OperationKind] = []
     alone: list[tuple[str, tuple[int, ...], int]] = []
     for communicator, ranks in by_rank.items():
         size = max(one.ranks for own in ranks.values() for one in own)
@@ -152,9 +189,12 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
         if len(ranks) < size:
             alone.append((communicator, tuple(sorted(ranks)), size))
         elif size > 1:
-            kinds += _kinds(ranks)
+            rows = _Rows(ranks)
+            kinds += rows.kinds()
+            flows += rows.flows()
     return Inspected(
         kinds=tuple(sorted(kinds, key=lambda one: -_cost(one))),
+        flows=tuple(flows),
         alone=tuple(alone),
         contradicting=sum(one.contradicts_itself for one in timed),
         by_cpu=sum(not one.on_gpu for one in collectives),
@@ -172,53 +212,86 @@ def _cost(kind: OperationKind) -> float:
     return max((one.seconds for one in kind.waits), default=0.0)
 
 
-def _kinds(ranks: Mapping[int, Sequence[FinishedOperation]]) -> Iterator[OperationKind]:
-    """The operations that all ranks recorded, by collective and size."""
-    own = {
-        rank: {(one.name, one.number, one.message_bytes): one for one in recorded}
-        for rank, recorded in ranks.items()
-    }
-    shared = set.intersection(*map(set, own.values()))
-    groups = gathered(((name, size), number) for name, number, size in shared)
-    every = {name: _pace(ranks, name) for name, _ in groups}
-    for (name, size), numbers in groups.items():
-        if len(numbers) < LEAST_OPERATIONS:
-            continue
-        part = len(numbers) / sum(len(n) for (other, _), n in groups.items() if other == name)
-        each = every[name]
-        rows = [{rank: own[rank][name, number, size] for rank in own} for number in sorted(numbers)]
-        yield _kind(rows, None if each is None else each._replace(seconds=each.seconds / part))
+Row = Mapping[int, FinishedOperation]
+"""One operation by rank."""
 
 
-def _pace(ranks: Mapping[int, Sequence[FinishedOperation]], name: str) -> OperationPace | None:
+class _Rows:
+    """The operations of one communicator that all its ranks recorded."""
+
+    def __init__(self, ranks: Mapping[int, Sequence[FinishedOperation]]) -> None:
+        self._own = {
+            rank: {(one.name, one.number, one.message_bytes): one for one in recorded}
+            for rank, recorded in ranks.items()
+        }
+        shared = set.intersection(*map(set, self._own.values()))
+        self._sizes = gathered(((name, size), number) for name, number, size in shared)
+        self._names = gathered((name, (number, size)) for name, number, size in shared)
+        self._pace = {name: _pace(ranks, name) for name in self._names}
+
+    def kinds(self) -> Iterator[OperationKind]:
+        """Those of one collective and size."""
+        for (name, size), numbers in self._sizes.items():
+            if len(numbers) < LEAST_OPERATIONS:
+                continue
+            pace, moments = self._pace[name]
+            if pace is not None:
+                part = len(numbers) / len(self._names[name])
+                pace = pace._replace(seconds=pace.seconds / part)
+            rows = [self._row(name, number, size) for number in sorted(numbers)]
+            yield _kind(rows, PaceKnown(pace, moments))
+
+    def flows(self) -> Iterator[OperationKind]:
+        """Those of one collective, of which there are several sizes."""
+        for name, every in self._names.items():
+            if len(every) >= LEAST_OPERATIONS and len({size for _, size in every}) > 1:
+                rows = [self._row(name, number, size) for number, size in sorted(every)]
+                yield _kind(rows, self._pace[name])
+
+    def _row(self, name: str, number: int, size: int) -> Row:
+        return {rank: own[name, number, size] for rank, own in self._own.items()}
+
+
+def _pace(ranks: Mapping[int, Sequence[FinishedOperation]], name: str) -> PaceKnown:
     """From one operation of a collective to the next, by their numbers and the plugin's clock.
 
     It may write many at once: what it wrote first came to pass in a time that is not known, and
-    what it wrote last may be cut. None where it wrote once.
+    what it wrote last may be cut. No pace where it wrote once.
     """
-    found = []
+    found, moments = [], []
     for recorded in ranks.values():
         own = sorted((one for one in recorded if one.name == name), key=lambda one: one.number)
         written = _written_together(own)
-        if len(written) < 2:
-            continue
         whole = len(written) >= WHOLE_MOMENTS
-        first, last = written[0], written[-2 if whole else -1]
-        numbers = last[-1].number - first[-1].number
-        passed = last[0].written_at - first[0].written_at
-        from_then = (one for one in recorded if first[0].written_at < one.written_at)
-        took = sum(one.seconds for one in from_then if one.written_at <= last[0].written_at)
+        kept = written[:-1] if whole else written
+        if len(kept) < 2:
+            moments.append(len(written))
+            continue
+        first, last = kept[0][0].written_at, kept[-1][0].written_at
+        passed, numbers = last - first, kept[-1][-1].number - kept[0][-1].number
+        from_then = (one for one in recorded if first < one.written_at <= last)
+        took = sum(one.seconds for one in from_then)
         # One communicator does one after the other: what takes longer was not done in that time.
-        if numbers > 0 and passed > 0 and took <= passed * ROOM:
-            found.append((passed / numbers, whole))
+        fits = numbers > 0 and passed > 0 and took <= passed * ROOM
+        moments.append(len(written) if fits else 1)
+        if fits:
+            found.append((_slope(kept), whole))
+    least = min(moments, default=0)
     if len(found) < len(ranks):
-        return None
-    return OperationPace(median(each for each, _ in found), all(whole for _, whole in found))
+        return PaceKnown(None, least)
+    each = median(each for each, _ in found)
+    return PaceKnown(OperationPace(each, all(whole for _, whole in found)), least)
 
 
-def _kind(
-    rows: Sequence[Mapping[int, FinishedOperation]], pace: OperationPace | None
-) -> OperationKind:
+def _slope(written: Sequence[Sequence[FinishedOperation]]) -> float:
+    """Seconds of an operation, by all moments: a step may end just before one or just after it."""
+    numbers = [part[-1].number - written[0][-1].number for part in written]
+    begun = written[0][0].written_at
+    return linear_regression(numbers, [part[0].written_at - begun for part in written]).slope
+
+
+def _kind(rows: Sequence[Row], known: PaceKnown) -> OperationKind:
+    pace = known.pace
     waited: dict[int, list[float]] = defaultdict(list)
     last: Counter[int] = Counter()
     transfers = []
@@ -233,32 +306,47 @@ def _kind(
         for rank, one in row.items():
             waited[rank].append(one.seconds - shortest.seconds)
     first = next(iter(rows[0].values()))
+    sizes = {one.message_bytes for row in rows for one in row.values()}
     transfer = median(transfers)
-    means = {rank: sum(own) / len(own) for rank, own in waited.items()}
     return OperationKind(
         communicator=first.communicator,
         group=first.group,
         ranks=first.ranks,
         nodes=first.nodes,
         name=first.name,
-        message_bytes=first.message_bytes,
+        message_bytes=max(sizes),
+        least_bytes=min(sizes),
         matched=len(rows),
         transfer_seconds=transfer,
-        bus_gbs=first.bus_gbs(transfer),
+        bus_gbs=first.bus_gbs(transfer) if len(sizes) == 1 else None,
         held=held,
         each_seconds=None if pace is None else pace.seconds,
         whole=pace is None or pace.whole,
+        moments=known.moments,
         waits=tuple(
-            RankWaits(
-                rank=rank,
-                pid=one.pid,
-                host=one.host,
-                seconds=means[rank],
-                last=last[rank],
-                share=_share(means[rank], pace),
-            )
+            _waits(one, waited[rank], [row[rank].seconds for row in rows], last[rank], pace)
             for rank, one in sorted(rows[0].items())
         ),
+    )
+
+
+def _waits(
+    one: FinishedOperation,
+    waited: Sequence[float],
+    took: Sequence[float],
+    last: int,
+    pace: OperationPace | None,
+) -> RankWaits:
+    costs, mean = lengthening(waited, took), sum(waited) / len(waited)
+    return RankWaits(
+        rank=one.rank,
+        pid=one.pid,
+        host=one.host,
+        seconds=mean,
+        last=last,
+        share=_share(mean, pace),
+        costs=costs,
+        slower=_share(costs.seconds, pace),
     )
 
 
@@ -289,9 +377,15 @@ def _share(seconds: float, pace: OperationPace | None) -> float | None:
 
 
 def worst(inspected: Inspected) -> OperationKind | None:
-    """The kind of operation in which a rank lets the others wait longest; None where none does."""
-    late = [kind for kind in inspected.kinds if kind.late is not None]
-    return next((kind for kind in late if kind.share is None or kind.share >= LEAST_SHARE), None)
+    """The operations in which a rank lets the others wait longest; None where none does."""
+    late = [kind for kind in (*inspected.flows, *inspected.kinds) if kind.late is not None]
+    costly = [kind for kind in late if kind.share is None or kind.share >= LEAST_SHARE]
+    return max(costly, key=_waited, default=None)
+
+
+def _waited(kind: OperationKind) -> tuple[float, float]:
+    """The share of the time that ranks wait, and all their waiting in seconds."""
+    return kind.share or 0.0, kind.matched * sum(one.seconds for one in kind.waits)
 
 
 def counted(operations: Iterable[FinishedOperation]) -> str:

@@ -16,7 +16,7 @@ from ...model.units import gbs, percent, seconds, size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
 from ..flight.comparing import ranks_text
-from ..lateness import is_late, wait_for_it, who_waits
+from ..lateness import about, at_most_slower, between, is_late, wait_for_it, who_waits
 from ..standing import (
     JobState,
     KnownBy,
@@ -30,6 +30,7 @@ from ..standing import (
 from .comparing import (
     LEAST_SHARE,
     SLOW_SHARE,
+    WHOLE_MOMENTS,
     Inspected,
     OperationKind,
     RankWaits,
@@ -61,12 +62,12 @@ def sentence(inspected: Inspected, *, then: bool = False) -> Sentence:
     """
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
-        slow = (kind.share or 0.0) >= SLOW_SHARE
         waits, last = _waits_for_it(kind, then=then), _comes_last(kind, then=then)
-        if not slow:
-            return Sentence(f"rank {kind.late.rank} {last}; {waits}", JobVerdict.UNKNOWN)
-        share = kind.share or 0.0
-        brief = is_late(kind.late.rank, share, _bound(kind), f"it {last}", then=then)
+        if kind.slower is None or kind.slower < SLOW_SHARE:
+            bound = "" if kind.share is not None else f"; {_no_price(kind)}"
+            text = f"rank {kind.late.rank} {last}; {waits}{bound}"
+            return Sentence(text, JobVerdict.UNKNOWN)
+        brief = is_late(kind.late.rank, _price(kind, kind.slower), f"it {last}", then=then)
         verdict = JobVerdict.UNKNOWN if then else JobVerdict.SLOW
         return Sentence(f"{brief}; {waits}", verdict, brief)
     turns = next((one for one in inspected.kinds if _waiting_long(one)), None)
@@ -104,24 +105,34 @@ def _comes_last(kind: OperationKind, *, then: bool = False) -> str:
 def _waits_for_it(kind: OperationKind, *, then: bool = False) -> str:
     """For how long the others wait, of their time where that is known."""
     middle, others = kind.waiting[len(kind.waiting) // 2], len(kind.waiting)
+    if middle.costs.long is None:
+        each = f"{_time(middle.seconds)} in each"
+    else:
+        often, long = middle.costs.long
+        each = f"{_time(long)} in {often:,} of them"
     if kind.share is not None:
-        each = f", {_time(middle.seconds)} in each"
-        return wait_for_it(others, kind.share, _how(kind), each, then=then)
-    untold = "how much of the time that is, these records do not tell"
-    return f"{who_waits(others, then=then)} for it {_time(middle.seconds)} in each; {untold}"
+        return wait_for_it(others, kind.share, _how(kind), f", {each}", then=then)
+    return f"{who_waits(others, then=then)} for it {each}"
 
 
 def _how(kind: OperationKind) -> str:
     return "" if kind.whole else "at least"
 
 
-def _bound(kind: OperationKind) -> str:
-    """How well these waits tell the price: a GPU may compute while its kernel of NCCL waits.
+def _price(kind: OperationKind, slower: float) -> str:
+    """How much longer a step takes; two bounds of it where records of the time are missing."""
+    if kind.whole:
+        return about(slower)
+    return between(slower, max(kind.most_slower, slower))
 
-    On two H200 a rank that spins 50 ms a step made steps 8.3 times as long; by the records alone,
-    13 times. Where records of the time are missing, the share that is known is the least.
-    """
-    return "up to" if kind.whole else "at least"
+
+def _no_price(kind: OperationKind) -> str:
+    """Why it is not known how much longer a step takes, what it is at most and what would tell."""
+    why = "how long a step takes these records do not tell"
+    if kind.moments < WHOLE_MOMENTS:
+        wrote = "at once" if kind.moments < 2 else "in two parts"
+        why += f", as the plugin wrote them {wrote}; keep longer ones, written in three or more"
+    return f"a step takes {at_most_slower(kind.most_slower)}; {why}"
 
 
 def _by_turns(kind: OperationKind) -> str:
@@ -138,12 +149,17 @@ def _by_turns(kind: OperationKind) -> str:
 
 
 def _transfer(kind: OperationKind) -> str:
+    return f"{kind.spoken} of {_bytes(kind)} takes {_takes(kind)}"
+
+
+def _takes(kind: OperationKind) -> str:
     speed = "" if kind.bus_gbs is None else f", {gbs(kind.bus_gbs)} on the bus"
-    return f"{kind.spoken} of {_bytes(kind)} takes {_time(kind.transfer_seconds)}{speed}"
+    return f"{_time(kind.transfer_seconds)}{speed}"
 
 
 def _bytes(kind: OperationKind) -> str:
-    return size(kind.message_bytes)
+    least, most = size(kind.least_bytes), size(kind.message_bytes)
+    return most if least == most else f"{least} to {most}"
 
 
 def _time(seconds: float) -> str:
@@ -181,8 +197,10 @@ def _missing(ranks: Sequence[int], every: int) -> str:
 
 def findings(inspected: Inspected, *, then: bool = False) -> Iterator[Finding]:
     """What the records prove, one fact each; `then`: nothing of it is harmful now."""
-    guilty = None if then else worst(inspected)
-    for kind in inspected.kinds[:MOST_KINDS]:
+    found = None if then else worst(inspected)
+    guilty = found if found is not None and (found.slower or 0.0) >= SLOW_SHARE else None
+    flows = [kind for kind in inspected.flows if kind is found]
+    for kind in (*flows, *inspected.kinds[:MOST_KINDS]):
         severity = {"severity": SLOW} if kind is guilty else {}
         ranks = [] if kind.late is None else [kind.late.rank]
         yield job_finding(
@@ -203,7 +221,7 @@ def _line(kind: OperationKind) -> str:
     last = f"; rank {kind.late.rank} last in {kind.late.last:,}" if kind.late is not None else ""
     return (
         f"{plural(kind.matched, kind.spoken)}{group} of {_bytes(kind)} by "
-        f"{plural(kind.ranks, 'rank')}: {_transfer(kind).partition(' takes ')[2]} each{last}{said}"
+        f"{plural(kind.ranks, 'rank')}: {_takes(kind)} each{last}{said}"
     )
 
 
@@ -270,7 +288,7 @@ def _steps(inspected: Inspected) -> Iterator[str]:
 def late_rank(inspected: Inspected) -> RankWaits | None:
     """The rank that comes last nearly always, where others wait for it long; None without one."""
     kind = worst(inspected)
-    return None if kind is None or (kind.share or 0.0) < SLOW_SHARE else kind.late
+    return None if kind is None or (kind.slower or 0.0) < SLOW_SHARE else kind.late
 
 
 def late_pid(inspected: Inspected) -> int | None:
@@ -351,7 +369,7 @@ def trouble(inspected: Inspected, rank: int | None) -> RankTrouble | None:
 def waits_of(inspected: Inspected) -> dict[int | None, float]:
     """By rank: the share of its time that it waits for the one that makes the job slow."""
     kind = worst(inspected)
-    if kind is None or kind.late is None or (kind.share or 0.0) < SLOW_SHARE:
+    if kind is None or kind.late is None or (kind.slower or 0.0) < SLOW_SHARE:
         return {}
     return {one.rank: one.share for one in kind.waiting if one.share is not None}
 

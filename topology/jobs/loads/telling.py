@@ -12,7 +12,7 @@ from ...model.units import gbs, percent
 from ..activity import FULL_CORE, Activity
 from ..flight.comparing import ranks_text
 from ..grouping import Job
-from ..lateness import at_most, is_late, wait_for_it, who_waits
+from ..lateness import about, at_most, is_late, wait_for_it, who_waits
 from ..standing import KnownBy, Sentence, job_finding
 from .judging import JudgedLoads, Lateness, LateRank, RankLoad
 
@@ -66,7 +66,7 @@ def _of_late(late: LateRank, others: int, reason: str) -> Sentence:
             JobVerdict.RUNS,
         )
     seen = LONGER if late.how is Lateness.GPU else NO_WORK
-    brief = is_late(late.rank, late.waiting, ABOUT, reason or seen)
+    brief = is_late(late.rank, about(late.waiting), reason or seen)
     waits = wait_for_it(others, late.waiting, ABOUT)
     return Sentence(f"{brief}; {waits}", JobVerdict.SLOW, brief)
 

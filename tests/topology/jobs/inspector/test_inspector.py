@@ -20,6 +20,7 @@ from gputop.topology.jobs.inspector.comparing import (
     compare,
     worst,
 )
+from gputop.topology.jobs.inspector.lengthening import Lengthening
 from gputop.topology.jobs.inspector.records import (
     MOST_BYTES,
     PROMETHEUS,
@@ -65,7 +66,7 @@ def test_the_late_rank_of_a_real_job_is_named_with_its_price() -> None:
     text, verdict, brief = sentence(found)
     assert verdict is JobVerdict.SLOW
     assert text == (
-        "rank 1 is late, a step takes up to 2.3 times as long: it comes last in 40 of 40 "
+        "rank 1 is late, a step takes about 2.3 times as long: it comes last in 40 of 40 "
         "all-reduces of 64.0 MiB; the other waits for it 56 % of the time, 28.4 ms in each"
     )
     assert brief == text.partition(";")[0]
@@ -246,6 +247,45 @@ def test_of_recorded_jobs_the_late_rank_is_named_and_no_other(name: str, late: i
     assert named == ([] if late is None else [late])
 
 
+@pytest.mark.parametrize(
+    ("name", "long", "bound"),
+    [
+        ("cpu10", "10.5 ms in 3 of them", "1.9 times as long at most"),
+        ("lock", "30.8 ms in 3 of them", "3.6 times as long at most"),
+        ("gpu1.3", "460 us in each", "2.3 times as long at most"),
+    ],
+)
+def test_records_without_the_time_of_a_step_prove_who_is_late_and_a_bound(
+    name: str, long: str, bound: str
+) -> None:
+    folder = RECORDINGS / "inspector" / f"h100x2-{name}"
+    (state,) = states_of(read([str(path) for path in sorted(folder.iterdir())]))
+    assert state.verdict is JobVerdict.UNKNOWN
+    assert all(part in state.sentence for part in ("rank 1 comes last", long, bound))
+    assert "keep longer ones, written in three or more" in state.sentence
+
+
+@pytest.mark.parametrize("first", [64 << 20, 16 << 20])
+def test_waits_that_hide_computing_are_no_part_of_the_price(tmp_path: Path, first: int) -> None:
+    """Rank 1 is 40 ms late to the first of four in a step of 50 ms; then each computes 1 ms."""
+    own: dict[int, list[bytes]] = {0: [], 1: []}
+    for rank, number in ((rank, number) for rank in own for number in range(40)):
+        begins = number % 4 == 0
+        waits = 0.0 if rank else 40_000.0 if begins else 1_000.0
+        one = record(rank, number, 245.0 + waits, size=first if begins else 64 << 20)
+        steps, place = divmod(number, 4)
+        one["metadata"]["dump_timestamp_us"] = START_US + 50_000 * steps + 1_250 * place
+        own[rank].append(json.dumps(one).encode())
+    told = kept(tmp_path, {rank: b"\n".join(text) for rank, text in own.items()})
+    kind = worst(compare(told.operations))
+    assert kind is not None
+    assert kind.slower == pytest.approx(40 / 50, rel=0.03)
+    assert kind.share == pytest.approx(43 / 50, rel=0.03)
+    (state,) = states_of(told)
+    assert "about 5 times as long" in state.sentence
+    assert "40.0 ms in 10 of them" in state.sentence
+
+
 def test_lines_that_were_written_together_are_no_measure_of_time(tmp_path: Path) -> None:
     own: dict[int, list[bytes]] = {0: [], 1: []}
     for rank, number in ((rank, number) for rank in own for number in range(20)):
@@ -306,7 +346,15 @@ def test_the_share_of_the_rank_in_the_middle(
     shares: tuple[float | None, ...], told: float | None
 ) -> None:
     waits = tuple(
-        RankWaits(rank=rank, pid=None, host="", seconds=1.0, last=0, share=share)
+        RankWaits(
+            rank=rank,
+            pid=None,
+            host="",
+            seconds=1.0,
+            last=0,
+            share=share,
+            costs=Lengthening(1.0, 1.0),
+        )
         for rank, share in enumerate(shares)
     )
     made = OperationKind(
@@ -316,6 +364,7 @@ def test_the_share_of_the_rank_in_the_middle(
         nodes=1,
         name="AllReduce",
         message_bytes=1,
+        least_bytes=1,
         matched=9,
         transfer_seconds=1.0,
         bus_gbs=None,
