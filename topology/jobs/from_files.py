@@ -89,9 +89,10 @@ def of_files(
     told, records = saved or SavedRas(), records or InspectorRecords()
     here = () if snapshot is None else jobs(snapshot)
     read_at = None if snapshot is None else snapshot.taken_at
-    ours = [group for group in by_job(told) if here and _fits(group, here, snapshot)]
-    fitting = [*chain(*ours)]
-    answers = tuple(one for one in told.answers if one not in fitting)
+    ours, others = list[list[SavedAnswer]](), list[list[SavedAnswer]]()
+    for group in by_job(told):
+        (ours if here and _fits(group, here, snapshot) else others).append(group)
+    answers = tuple(chain.from_iterable(others))
     own, rest = _parted(records, here, read_at or 0.0)
     states = (
         *_alone(msgspec.structs.replace(told, answers=answers), read_at),

@@ -9,7 +9,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -37,6 +36,9 @@ from .standing import JobEvidence, JobState
 
 SAVED = "RAS as saved"
 ITS_NODE = "on its node"
+ONE_LOOK = (
+    "whether the job went on: only a second answer would show it, a later one by its time or counts"
+)
 MOST_BYTES = 16 * 2**20
 MOST_ANSWERS = 256
 """Of one text."""
@@ -215,17 +217,36 @@ def by_job(saved: SavedRas) -> list[list[SavedAnswer]]:
 
 
 def _in_order(group: list[SavedAnswer]) -> list[SavedAnswer]:
-    """By their clock where each has a time; one that was kept twice counts once."""
-    if any(entry.answer.timestamp is None for entry in group):
-        return group
-    ordered = sorted(group, key=lambda entry: entry.answer.timestamp or 0.0)
-    twice = {at for at, (one, other) in enumerate(pairwise(ordered)) if one.answer == other.answer}
-    return [entry for at, entry in enumerate(ordered) if at not in twice]
+    """The looks at a job: by their clock where each answer has a time, else in their order.
+
+    An answer that was kept twice is one look. So are two of which one has no time, where the second
+    one counts nothing more: it may be a copy, or the same answer in another format.
+    """
+    dated = all(entry.answer.timestamp is not None for entry in group)
+    if dated:
+        group = sorted(group, key=lambda entry: entry.answer.timestamp or 0.0)
+    looks: list[SavedAnswer] = []
+    for entry in group:
+        last = looks[-1].answer if looks else None
+        if last is not None and not _is_later(entry.answer, last, dated=dated):
+            if not dated and _is_later(last, entry.answer, dated=False):
+                continue
+            looks.pop()
+        looks.append(entry)
+    return looks
+
+
+def _is_later(now: RasAnswer, before: RasAnswer, *, dated: bool) -> bool:
+    """Whether an answer is a second look, and no copy of the one before it."""
+    if dated:
+        return now != before
+    states = communicator_states([_of(now)], [_of(before)])
+    return any(state.still is False for state in states)
 
 
 def communicators_of(group: Sequence[SavedAnswer]) -> tuple[CommunicatorState, ...]:
     """The communicators of a job by its last two answers, and since when each stands still."""
-    replies = [_reply(entry.answer) for entry in group[-2:]]
+    replies = [_of(entry.answer) for entry in group[-2:]]
     times = [entry.answer.timestamp for entry in group]
     memory = remember({}, (), 0.0)
     for entry in group:
@@ -297,7 +318,7 @@ def _with_doubts(state: JobState, evidence: JobEvidence, *, several: bool) -> Jo
         verdict=JobVerdict.UNKNOWN if empty else state.verdict,
         steps=tuple(at_another(step, host, ITS_NODE) + more for step in state.steps),
         unknown=(
-            *(() if several else ("whether the job went on: only a second answer would show it",)),
+            *(() if several else (ONE_LOOK,)),
             "what the processes did: a saved answer shows neither /proc nor the GPUs",
         ),
     )
@@ -311,5 +332,5 @@ def _named(evidence: JobEvidence) -> Iterator[MissingRank | RasRank]:
         yield from state.behind
 
 
-def _reply(told: RasAnswer) -> RasReply:
+def _of(told: RasAnswer) -> RasReply:
     return RasReply(place=RasPlace(address="saved"), answers=(told,))
