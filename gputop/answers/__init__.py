@@ -15,6 +15,7 @@ QUESTIONS = {
     "cost": "Say what training a model costs here, layout by layout.",
     "diff": "Say what differs between two readings or nodes, and what it means.",
     "metrics": "Print the node as series for Prometheus.",
+    "events": "Say what happened here: faults, link and NIC events, in time order.",
     "watch": "Print a line whenever a verdict changes.",
     "rules": "List what is checked.",
     "rule": "Say of one rule what it does, why, and what proves it.",

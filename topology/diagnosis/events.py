@@ -4,13 +4,15 @@ A counter's total says nothing, because it may be years old; a tick between two 
 So are new lines of the kernel's log about a fault. Nothing here asks the machine.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ..hardware.counters import meaning
 from ..hardware.faults.catalogue import fault_of
+from ..model.kernel_event import KernelEvent
 from ..model.machine import Gpu, Machine
-from ..model.readings import EccCounts, GpuReading, NvLinkReading
+from ..model.readings import DeviceCounters, EccCounts, GpuReading, NvLinkReading
 from ..model.record import by_address
 from ..model.severity import BROKEN, NOTICE, SLOW, Severity
 from ..model.snapshot import NodeSnapshot
@@ -100,6 +102,8 @@ class Watcher:
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
         """By the address of each GPU that a driver named: its display name and its UUID."""
+        self._asked: set[tuple[str, str, int | None]] = set()
+        """Kind, device and port of the kernel's counters that the last snapshot has."""
         self._last: tuple[object, object, object] = (None, None, None)
         self._log_read = False
         """Whether a snapshot before the last one had the kernel's log: a fault that is not in it
@@ -117,7 +121,13 @@ class Watcher:
         # Lasting facts are compared only when they changed, not with each reading.
         news = not known and self._changed_gpus(snapshot.machine, snapshot.taken_at)
         news |= self._count(_counters(snapshot, self._links), None, snapshot.taken_at)
-        news |= self._count(_faults(snapshot), 0 if self._log_read else None, snapshot.taken_at)
+        news |= self._count_kernel(snapshot)
+        told = snapshot.kernel_events or ()
+        logged = [event for event in told if not event.heard]
+        heard = [event for event in told if event.heard]
+        start = 0 if self._log_read else None
+        news |= self._count(_faults(snapshot, logged), start, snapshot.taken_at)
+        news |= self._count(_faults(snapshot, heard), 0, snapshot.taken_at)
         self._log_read |= snapshot.has_answered("kernel_log")
         for device, name, what, harm, on in _states(snapshot, lasting=not known):
             news |= self._turn(device, name, what, harm, on, snapshot.taken_at)
@@ -140,6 +150,14 @@ class Watcher:
                 self._tick(device, name, what, harm, part, value - before, at)
                 news = True
         return news
+
+    def _count_kernel(self, snapshot: NodeSnapshot) -> bool:
+        """Note what ticked of the kernel's counters: one that was not there before was 0."""
+        devices = snapshot.readings.counters or ()
+        before = [one for one in devices if (one.kind, one.device, one.port) in self._asked]
+        self._asked = {(one.kind, one.device, one.port) for one in devices}
+        news = self._count(_of_kernel(snapshot, before), 0, snapshot.taken_at)
+        return news | self._count(_of_kernel(snapshot, devices), None, snapshot.taken_at)
 
     def _changed_gpus(self, machine: Machine, at: float) -> bool:
         """Note GPUs that the driver no longer names, and start anew for a GPU in an old place."""
@@ -230,12 +248,28 @@ def _counters(
                 yield gpu.address, name, what, harm, None, value
 
 
-def _faults(snapshot: NodeSnapshot) -> Iterator[_Counter]:
+def _of_kernel(snapshot: NodeSnapshot, devices: Iterable[DeviceCounters]) -> Iterator[_Counter]:
+    """The counters of the kernel whose growth is news; one that is not there is 0."""
+    names = {gpu.address: gpu_label(gpu) for gpu in snapshot.machine.gpus}
+    for device in devices:
+        place = device.address or device.device
+        name = names.get(place, device.device)
+        told: dict[tuple[str, Severity], int] = {}
+        for counter, value in device.counts:
+            meant = meaning(device.kind, counter)
+            if meant is not None and meant.news:
+                key = meant.what, meant.harm
+                told[key] = told.get(key, 0) + value
+        for (what, harm), value in told.items():
+            yield place, name, what, harm, device.port, value
+
+
+def _faults(snapshot: NodeSnapshot, events: Sequence[KernelEvent]) -> Iterator[_Counter]:
     """How many lines of the kernel's log tell of each fault."""
     lines: dict[tuple[str, str, str, int | None], int] = {}
     harms: dict[str, Severity] = {}
-    gpus = by_address(snapshot.machine.gpus) if snapshot.kernel_events else {}
-    for event in snapshot.kernel_events or ():
+    gpus = by_address(snapshot.machine.gpus) if events else {}
+    for event in events:
         fault = fault_of(msgspec.structs.replace(event, over=""))
         gpu = gpus.get(event.device or "")
         name = event.name or event.device or "host" if gpu is None else gpu_label(gpu)

@@ -3,6 +3,9 @@
 from .record import Record
 from .severity import OpenWord
 
+HEARD = "NVML: "
+"""How the text of an event begins that NVML told to a listener; no log has it."""
+
 
 class KernelSource(OpenWord):
     """Who numbers the faults of a line."""
@@ -13,6 +16,10 @@ class KernelSource(OpenWord):
     """NVIDIA's driver, for an NVSwitch."""
     LINE = "line"
     """gputop's own table of lines, hardware/faults/kernel.toml."""
+    NVML = "nvml"
+    """NVML, by the type of an event of a GPU."""
+    OPERATIONAL = "operational"
+    """NVML's GPU operational events, by their severity."""
 
 
 class KernelEvent(Record, frozen=True, kw_only=True):
@@ -44,3 +51,8 @@ class KernelEvent(Record, frozen=True, kw_only=True):
     last: str = ""
     over: str = ""
     """What ended it, by a later line; "" where none says so."""
+
+    @property
+    def heard(self) -> bool:
+        """Whether NVML told it while somebody listened: it happened since then."""
+        return self.text.startswith(HEARD)

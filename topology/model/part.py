@@ -10,7 +10,7 @@ from .finding import Finding
 from .kernel_event import KernelEvent
 from .machine import Gpu, GpuPair, Machine, PciDevice, ReportedRelation, UnnamedAcs
 from .merge import merge_values
-from .readings import GpuReading, HostReading, PciReading, ProcessReading
+from .readings import DeviceCounters, GpuReading, HostReading, PciReading, ProcessReading
 from .snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
 from .surroundings import DirectStorage, Drive, Host, Interface, RdmaDevice, Software
 
@@ -41,6 +41,7 @@ class PartialNode(msgspec.Struct, frozen=True, kw_only=True):
     pci_readings: tuple[PciReading, ...] = ()
     processes: tuple[ProcessReading, ...] = ()
     host_reading: HostReading | None = None
+    counters: tuple[DeviceCounters, ...] | msgspec.UnsetType = ()
     environment: tuple[EnvironmentVariable, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     kernel_events: tuple[KernelEvent, ...] | msgspec.UnsetType = ()
@@ -62,6 +63,7 @@ OF_READINGS = {
     "pci_readings": "pci",
     "processes": "processes",
     "host_reading": "host",
+    "counters": "counters",
 }
 """Fields of a part that belong to Readings, and their names there."""
 OF_SNAPSHOT = (

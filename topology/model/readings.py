@@ -245,6 +245,40 @@ class PciReading(Record, frozen=True, kw_only=True):
     link_speed_gts: float | None = None
 
 
+class CounterKind(OpenWord):
+    """Which counters of the kernel they are."""
+
+    AER = "aer"
+    """Errors of a PCIe link: aer_dev_correctable, aer_dev_fatal, aer_dev_nonfatal."""
+    RAS = "ras"
+    """Errors that amdgpu counts for each block of a GPU: ras/*_err_count."""
+    RDMA = "rdma"
+    """Of a port of an RDMA device: counters and hw_counters."""
+    NET = "net"
+    """Of a network interface: carrier_changes and statistics."""
+
+
+class DeviceCounters(Record, frozen=True, kw_only=True, gc=False):
+    """Counters of one device or port: totals since its driver was loaded."""
+
+    identity = ("kind", "device", "port")
+
+    kind: CounterKind
+    device: str
+    """PCI address; name of a network device, "mlx5_0", "eth2"."""
+    port: int | None = None
+    address: str | None = None
+    """PCI address of the function behind a network device."""
+    counts: tuple[tuple[str, int], ...] = ()
+    """What is not 0, by the kernel's names: "correctable BadTLP", "umc ue", "symbol_error". A
+    counter that is not here is 0 or unknown to the driver."""
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The counts by name."""
+        return dict(self.counts)
+
+
 class HostReading(Record, frozen=True, kw_only=True):
     """The host at one moment."""
 
@@ -263,6 +297,8 @@ class Readings(Record, frozen=True, kw_only=True, dict=True):
     pci: tuple[PciReading, ...] = ()
     processes: tuple[ProcessReading, ...] = ()
     host: HostReading | None = None
+    counters: tuple[DeviceCounters, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Not in the document where nothing was asked for them."""
 
     def gpu(self, address: str) -> GpuReading | None:
         """Find the reading of one GPU by its PCI address."""

@@ -23,6 +23,8 @@ MODULES = (
     "linux.software",
     "linux.environment",
     "linux.kernel_log",
+    "linux.counters",
+    "nvidia.nvml_events",
 )
 NAMES = tuple(module.rpartition(".")[2] for module in MODULES)
 """The ids of the sources, in the same order: the last word of a module's name."""
@@ -33,6 +35,8 @@ _DOING = (
     "processes",
     "software",
     "kernel_log",
+    "counters",
+    "nvml_events",
 )
 WIRING = tuple(name for name in NAMES if name not in _DOING)
 """Those that know how devices are connected; the others say what happens on them."""

@@ -24,6 +24,8 @@ ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
 
 KERNEL = "kfd"
+LISTENED = "nvml_events"
+"""Origin of what NVML tells while somebody listens."""
 PAIR_FIELDS = (("link_type", "link"), ("weight", "weight"))
 GPU_FIELDS = (
     ("xgmi_hive", "xGMI hive"),
@@ -70,6 +72,7 @@ def merge(
 ) -> NodeSnapshot:
     """One snapshot; `machine` is given when it is known not to have changed."""
     crossed = PartialNode(problems=differences(parts), assumptions=in_order(parts))
+    parts = once_told(parts)
     parts = named_in(parts)
     readings = merge_readings(parts)
     return NodeSnapshot(
@@ -82,6 +85,32 @@ def merge(
         readings=readings,
         **merge_fields([*parts, crossed], OF_SNAPSHOT),
     )
+
+
+def once_told(parts: Sequence[PartialNode]) -> Sequence[PartialNode]:
+    """The parts without what NVML tells of a fault of which the kernel's log has a line."""
+    heard = [part for part in parts if part.origin == LISTENED and part.kernel_events]
+    if not heard:
+        return parts
+    logged = {
+        (event.kind, event.code, event.device)
+        for part in parts
+        if part.origin != LISTENED
+        for event in part.kernel_events or ()
+    }
+    return [
+        part
+        if part.origin != LISTENED
+        else msgspec.structs.replace(
+            part,
+            kernel_events=tuple(
+                event
+                for event in part.kernel_events or ()
+                if (event.kind, event.code, event.device) not in logged
+            ),
+        )
+        for part in parts
+    ]
 
 
 def with_running(machine: Machine, processes: Iterable[ProcessReading]) -> Machine:

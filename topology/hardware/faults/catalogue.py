@@ -133,7 +133,9 @@ def signs() -> tuple[str, ...]:
 @cache
 def faults(kind: str) -> dict[str, KernelFault]:
     """The rows of a source by code: "79", "20034", "aer-fatal"."""
-    table = rows("kernel")["line"] if kind == KernelSource.LINE else rows(kind)[kind]
+    names = {KernelSource.LINE: ("kernel", "line"), KernelSource.OPERATIONAL: ("nvml", kind)}
+    file, name = names.get(KernelSource(kind), (kind, kind))
+    table = rows(file)[name]
     made = (msgspec.convert(row, KernelFault) for row in table)
     return {row.id or str(row.code): row for row in made}
 

@@ -290,6 +290,14 @@ def _put(events: dict[Key, KernelEvent], event: KernelEvent) -> Key | None:
     return key
 
 
+def counted(events: Iterable[KernelEvent]) -> tuple[KernelEvent, ...]:
+    """Equal events as one, with how often and until when; MOST_EVENTS at most."""
+    found: dict[Key, KernelEvent] = {}
+    for event in events:
+        _put(found, event)
+    return tuple(found.values())
+
+
 def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *more)))[:MOST_WORDS]
 

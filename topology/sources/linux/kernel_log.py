@@ -1,20 +1,27 @@
 """The kernel's log, where this user may read it; kernel_lines.py has what its lines say.
 
 The raw answer: {"lines": [text], "uptime": seconds}, only those lines that may be of a fault, as
-/dev/kmsg gives them. Where this user may not read it nothing else is missing.
+/dev/kmsg gives them, else as the journal does, which members of adm and systemd-journal may read
+where the kernel keeps its log to root. Where neither is readable nothing else is missing.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ...model.part import PartialNode, Raw
 from ...model.source import Source, SourceAbsent
 
 DEVICE = "/dev/kmsg"
 MOST_LINES = 4000
+JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "20000")
+JOURNAL_SECONDS, JOURNAL_EVERY = 4.0, 60.0
+"""How long it may take, and how often a live session asks it: it reads its files anew."""
+_HOST = re.compile(r"^(\[ *[\d.]+\]) [\w.-]{1,64} kernel: ")
 CLOSED = "this user may not read the kernel's log; sudo dmesg > dmesg.txt, and --from dmesg.txt"
 
 
@@ -27,25 +34,60 @@ def parse(raw: Raw) -> PartialNode:
     return read_lines(raw["lines"], raw["uptime"])
 
 
-def _reader(path: str = DEVICE) -> Callable[[], Raw]:
+class KernelLogReader:
     """Reads what the log has gained since the last call."""
-    kept: list[str] = []
-    log = -1
 
-    def read() -> Raw:
-        nonlocal log
-        if log < 0:
+    def __init__(self, path: str = DEVICE, journal: tuple[str, ...] = JOURNAL) -> None:
+        self._path, self._journal = path, journal
+        self._kept: list[str] = []
+        self._log = -1
+        self.again_seconds: float | None = None
+        """Set where the journal is asked."""
+
+    def __call__(self) -> Raw:
+        """Ask once. Raises SourceAbsent."""
+        if self._log < 0:
             try:
-                log = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                self._log = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError as error:
-                raise SourceAbsent(CLOSED) from error
+                return self._of_journal(error)
+        self._keep(_records(self._log))
+        return self._raw()
+
+    def _of_journal(self, denied: OSError) -> Raw:
+        """The same from the journal of this start of the host."""
+        lines = _journal(self._journal)
+        if not lines:
+            raise SourceAbsent(CLOSED) from denied
+        self._kept, self.again_seconds = [], JOURNAL_EVERY
+        self._keep(iter(lines))
+        return self._raw()
+
+    def _keep(self, lines: Iterator[str]) -> None:
         from ...hardware.faults.catalogue import signs
 
-        kept.extend(line for line in _records(log) if any(sign in line for sign in signs()))
-        del kept[:-MOST_LINES]
-        return {"lines": list(kept), "uptime": time.clock_gettime(time.CLOCK_BOOTTIME)}
+        self._kept += (line for line in lines if any(sign in line for sign in signs()))
+        del self._kept[:-MOST_LINES]
 
-    return read
+    def _raw(self) -> Raw:
+        return {"lines": list(self._kept), "uptime": time.clock_gettime(time.CLOCK_BOOTTIME)}
+
+
+def _journal(command: tuple[str, ...]) -> list[str]:
+    """What the journal has of the kernel, as dmesg prints it; [] where it is not readable."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=JOURNAL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    lines = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    return [_HOST.sub(r"\1 ", line) for line in lines if _HOST.match(line)]
 
 
 def _records(log: int) -> Iterator[str]:
@@ -62,5 +104,9 @@ def _records(log: int) -> Iterator[str]:
 
 
 SOURCE = Source(
-    id="kernel_log", interval_seconds=10.0, deadline_seconds=5.0, reader=_reader, parse=parse
+    id="kernel_log",
+    interval_seconds=10.0,
+    deadline_seconds=5.0,
+    reader=KernelLogReader,
+    parse=parse,
 )

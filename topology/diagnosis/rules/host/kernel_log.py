@@ -35,7 +35,7 @@ UNDATED = "; the same text shows the GPU answering: which of the two is older, i
 Told = tuple[KernelEvent, KernelFault]
 
 
-def _read(case: Case) -> list[Told]:
+def told_in(case: Case) -> list[Told]:
     """The events with their meaning, as far as the node of now does not speak against them."""
     events = case.snapshot.kernel_events or ()
     if not events and not case.snapshot.has_answered("kernel_log"):
@@ -84,7 +84,7 @@ def _answers(case: Case, event: KernelEvent) -> bool:
 
 def _checked(group: FaultGroup) -> Callable[[Case], Found]:
     def check(case: Case) -> Found:
-        mine = [(event, fault) for event, fault in _read(case) if fault.rule == group.id]
+        mine = [(event, fault) for event, fault in told_in(case) if fault.rule == group.id]
         mine.sort(key=lambda one: (one[1].severity.order, one[1].general))
         return [
             _finding(case, group, list(alike))
@@ -98,9 +98,9 @@ def _finding(case: Case, group: FaultGroup, found: list[Told]) -> Finding:
     """One finding for all faults of a group that are equally harmful; its title is of the first."""
     event, fault = found[0]
     devices = tuple(dict.fromkeys(one.device for one, _ in found if one.device))
-    where = _where(case, event) if len(found) == 1 else case.names(devices[:MOST_SHOWN])
+    place = where(case, event) if len(found) == 1 else case.names(devices[:MOST_SHOWN])
     says = fault.told(event.details)
-    title = f"{where}: {says}" if where else says
+    title = f"{place}: {says}" if place else says
     title += f" ({fault.label})" if fault.label else ""
     kinds: dict[tuple[str, str], Told] = {}
     for about, one in found:
@@ -133,13 +133,14 @@ def _finding(case: Case, group: FaultGroup, found: list[Told]) -> Finding:
 def _proofs(case: Case, event: KernelEvent, fault: KernelFault) -> Iterator[Proof]:
     often = f"{event.count} lines" if event.count > 1 else ""
     when = event.first if event.first == event.last else f"{event.first} to {event.last}"
-    said = filter(None, (_where(case, event), *event.programs[:3], often, when))
-    yield f"{fault.label or 'line'}: {', '.join(said)}", event.text, "kernel log"
+    said = filter(None, (where(case, event), *event.programs[:3], often, when))
+    source = "NVML" if event.heard else "kernel log"
+    yield f"{fault.label or 'line'}: {', '.join(said)}", event.text, source
     for word, says in told(event):
         yield f"what {word} means", says, fault.source
 
 
-def _where(case: Case, event: KernelEvent) -> str:
+def where(case: Case, event: KernelEvent) -> str:
     """The device by its name, with the link and what is at its other end where that is known."""
     name = case.name(event.device) if event.device else ""
     name = f"{event.name} ({name})" if event.name and name else event.name or name

@@ -1,0 +1,216 @@
+"""Error counters of PCIe links, AMD GPUs and network ports, as the kernel keeps them in /sys.
+
+The raw answer: {"absent": why, "aer": {address: {file: text}}, "ras": {address: {file: text}},
+"rdma": {name: {"path", "ports": {"1": {counter: text}}}}, "net": {name: {"path", counter: text}}}.
+All of it is readable without root. Sources: the kernel's Documentation/ABI/testing/
+sysfs-bus-pci-devices-aer, sysfs-class-infiniband, sysfs-class-net and sysfs-class-net-statistics;
+Documentation/gpu/amdgpu/ras.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ...model.part import PartialNode, Raw
+from ...model.readings import CounterKind, DeviceCounters
+from ...model.source import Source
+from ..files.answers import LEFT_OUT, cut_off, left_out, part, whole
+from ..files.tree import Tree, answers, live_tree
+from ..pci.devices import ADDRESS
+
+PCI, RDMA, NET = "sys/bus/pci/devices", "sys/class/infiniband", "sys/class/net"
+AER = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
+NET_FILES = ("carrier_changes", "carrier_down_count", "carrier_up_count")
+NET_STATISTICS = ("rx_crc_errors", "rx_errors", "tx_errors", "rx_bytes", "tx_bytes")
+CLASSES = ("0x0302", "0x0300", "0x0380", "0x02", "0x0604", "0x12", "0x0680")
+"""PCI classes of GPUs, network adapters, bridges and NVSwitches."""
+MOST_DEVICES, MOST_PORTS, MOST_COUNTERS = 512, 64, 128
+FULL_READS = 30
+"""Which devices and files there are is listed once in so many reads."""
+
+
+def parse(raw: Raw) -> PartialNode:
+    """The counters that are not 0, of all that was asked."""
+    found = [
+        *_of_pci(CounterKind.AER, part(raw, "aer"), _aer),
+        *_of_pci(CounterKind.RAS, part(raw, "ras"), _ras),
+        *_of_rdma(part(raw, "rdma")),
+        *_of_net(part(raw, "net")),
+    ]
+    return PartialNode(counters=tuple(found), problems=cut_off(raw, "counters"))
+
+
+Counts = Iterator[tuple[str, int]]
+
+
+def _of_pci(
+    kind: CounterKind, devices: dict[str, Raw], read: Callable[[str, str], Counts]
+) -> Iterator[DeviceCounters]:
+    for address, files in devices.items():
+        texts = [(name, text) for name, text in part({"": files}, "").items() if _told(text)]
+        if texts and ADDRESS.fullmatch(address):
+            counts = (pair for name, text in texts for pair in read(name, text))
+            yield DeviceCounters(kind=kind, device=address, counts=tuple(counts))
+
+
+def _told(text: Raw) -> bool:
+    return isinstance(text, str)
+
+
+def _aer(name: str, text: str) -> Counts:
+    """Lines "BadTLP 3"; the sum, "TOTAL_ERR_COR 3", counts where no line tells what they were."""
+    level = name.rpartition("_")[2]
+    found: list[tuple[str, int]] = []
+    total = 0
+    for line in text.splitlines()[:MOST_COUNTERS]:
+        word, _, number = line.strip().rpartition(" ")
+        count = whole(number)
+        if not word or count is None or count <= 0:
+            continue
+        if word.startswith("TOTAL_"):
+            total = count
+        else:
+            found.append((f"{level} {word[:40]}", count))
+    yield from found or ([(f"{level} errors", total)] if total else [])
+
+
+def _ras(name: str, text: str) -> Counts:
+    """Lines "ue: 0" and "ce: 3" of a block: uncorrected and corrected errors."""
+    block = name.removesuffix("_err_count")
+    for line in text.splitlines()[:MOST_COUNTERS]:
+        word, _, number = line.partition(":")
+        count = whole(number.strip())
+        if count is not None and count > 0 and word.strip() in ("ue", "ce", "de"):
+            yield f"{block} {word.strip()}", count
+
+
+def _counts(raw: dict[str, Raw]) -> tuple[tuple[str, int], ...]:
+    pairs = ((name, whole(text)) for name, text in raw.items() if isinstance(text, str))
+    return tuple((name, count) for name, count in pairs if count is not None and count > 0)
+
+
+def _of_rdma(devices: dict[str, Raw]) -> Iterator[DeviceCounters]:
+    for name, device in devices.items():
+        for port, counters in part({"": part({"": device}, "").get("ports")}, "").items():
+            number = whole(port)
+            if number is not None and number >= 0:
+                yield DeviceCounters(
+                    kind=CounterKind.RDMA,
+                    device=name,
+                    port=number,
+                    address=_behind(part({"": device}, "").get("path")),
+                    counts=_counts(part({"": counters}, "")),
+                )
+
+
+def _of_net(interfaces: dict[str, Raw]) -> Iterator[DeviceCounters]:
+    for name, files in interfaces.items():
+        counters = part({"": files}, "")
+        address = _behind(counters.pop("path", None))
+        yield DeviceCounters(
+            kind=CounterKind.NET, device=name, address=address, counts=_counts(counters)
+        )
+
+
+def _behind(path: Raw) -> str | None:
+    """The PCI function nearest to a device in its resolved path."""
+    places = reversed(path.split("/")) if isinstance(path, str) else ()
+    return next((place for place in places if ADDRESS.fullmatch(place)), None)
+
+
+class CountersReader:
+    """Reads the counters at each call; which there are, once in many."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._reads = 0
+        self._aer: tuple[str, ...] = ()
+        self._ras: dict[str, tuple[str, ...]] = {}
+        self._rdma: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._net: tuple[str, ...] = ()
+        self._left_out: list[str] = []
+
+    def __call__(self) -> Raw:
+        """Ask once."""
+        tree = self._tree
+        if self._reads % FULL_READS == 0:
+            self._list()
+        self._reads += 1
+        return {
+            "absent": tree.absent,
+            "aer": {one: answers(tree, f"{PCI}/{one}", AER) for one in self._aer},
+            "ras": {one: answers(tree, f"{PCI}/{one}/ras", at) for one, at in self._ras.items()},
+            "rdma": {
+                name: {
+                    "path": tree.resolved(f"{RDMA}/{name}"),
+                    "ports": {port: self._port(name, port, at) for port, at in ports.items()},
+                }
+                for name, ports in self._rdma.items()
+            },
+            "net": {
+                name: {"path": tree.resolved(f"{NET}/{name}")}
+                | answers(tree, f"{NET}/{name}", NET_FILES)
+                | answers(tree, f"{NET}/{name}/statistics", NET_STATISTICS)
+                for name in self._net
+            },
+            LEFT_OUT: self._left_out,
+        }
+
+    def _list(self) -> None:
+        tree = self._tree
+        devices = [one for one in tree.names(PCI) if _counts_errors(tree, one)]
+        kept = devices[:MOST_DEVICES]
+        self._aer = tuple(one for one in kept if tree.exists(f"{PCI}/{one}/{AER[0]}"))
+        self._ras = {one: blocks for one in kept if (blocks := _blocks(tree, one))}
+        names = tree.names(RDMA)
+        self._rdma = {name: _ports(tree, name) for name in names[:MOST_PORTS]}
+        wired = [one for one in tree.names(NET) if tree.exists(f"{NET}/{one}/device")]
+        self._net = tuple(wired[:MOST_PORTS])
+        self._left_out = [
+            *left_out("devices with error counters", devices, MOST_DEVICES),
+            *left_out("counters of RDMA devices", names, MOST_PORTS),
+            *left_out("counters of network interfaces", wired, MOST_PORTS),
+        ]
+
+    def _port(self, name: str, port: str, folders: Sequence[str]) -> dict[str, Raw]:
+        found: dict[str, Raw] = {}
+        for path in folders:
+            folder, _, counter = path.rpartition("/")
+            found |= answers(self._tree, f"{RDMA}/{name}/ports/{port}/{folder}", (counter,))
+        return found
+
+
+def _counts_errors(tree: Tree, address: str) -> bool:
+    kind = tree.text(f"{PCI}/{address}/class")
+    return isinstance(kind, str) and kind.startswith(CLASSES)
+
+
+def _blocks(tree: Tree, address: str) -> tuple[str, ...]:
+    names = tree.names(f"{PCI}/{address}/ras")
+    return tuple(one for one in names if one.endswith("_err_count"))[:MOST_COUNTERS]
+
+
+def _ports(tree: Tree, name: str) -> dict[str, tuple[str, ...]]:
+    """The files of each port that are known to mean something."""
+    from ...hardware.counters import known  # what they mean is needed where there are some
+
+    wanted = known(CounterKind.RDMA)
+    found = {}
+    for port in tree.names(f"{RDMA}/{name}/ports")[:MOST_PORTS]:
+        place = f"{RDMA}/{name}/ports/{port}"
+        found[port] = tuple(
+            f"{folder}/{one}"
+            for folder in ("counters", "hw_counters")
+            for one in tree.names(f"{place}/{folder}")
+            if one in wanted
+        )
+    return found
+
+
+def _reader() -> Callable[[], Raw]:
+    return CountersReader(live_tree())
+
+
+SOURCE = Source(
+    id="counters", interval_seconds=15.0, deadline_seconds=5.0, reader=_reader, parse=parse
+)
