@@ -15,7 +15,7 @@ from gputop.exits import ANSWERED, CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.events import Event, Watcher
-from gputop.topology.diagnosis.timeline import CountedErrors, TimelineEvent, timeline
+from gputop.topology.events.timeline import CountedErrors, TimelineEvent, timeline
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Block, Bullets, Heading, Page, Role, Text
 from gputop.topology.model.severity import Severity

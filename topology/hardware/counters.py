@@ -2,7 +2,7 @@
 
 Sources: the kernel's Documentation/ABI/stable/sysfs-class-infiniband and testing/
 sysfs-bus-pci-devices-aer; NVIDIA's "Understanding mlx5 Linux Counters and Status Parameters" for
-hw_counters of mlx5; drivers/infiniband/hw/efa/efa_verbs.c and hw/bnxt_re/hw_counters.c for EFA and bnxt.
+hw_counters of mlx5; drivers/infiniband/hw/efa/efa_verbs.c and hw/bnxt_re/hw_counters.c.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..model.readings import CounterKind
 from ..model.severity import BROKEN, NOTICE, SLOW, Severity, Word
 
 
-class LinkTrouble(Word):
+class CountedTrouble(Word):
     """What a counter of a link counts."""
 
     DOWN = "went down"
@@ -37,7 +37,7 @@ class CounterMeaning(msgspec.Struct, frozen=True):
 
     what: str
     """Its plural for people: "symbol errors"."""
-    trouble: LinkTrouble
+    trouble: CountedTrouble
     harm: Severity = NOTICE
     """Of one more of it."""
     news: bool = True
@@ -46,7 +46,7 @@ class CounterMeaning(msgspec.Struct, frozen=True):
     """Bytes in one count, for TRAFFIC: IB counts words of 4."""
 
 
-_M, _T = CounterMeaning, LinkTrouble
+_M, _T = CounterMeaning, CountedTrouble
 _RDMA = {
     "symbol_error": _M("symbol errors", _T.SYMBOL),
     "link_error_recovery": _M("link recoveries", _T.RECOVERY, SLOW),
@@ -123,5 +123,5 @@ def _worded(row: CounterMeaning | None, word: str) -> CounterMeaning | None:
     """The same, with what the counter itself is called: "corrected PCIe errors (BadTLP)"."""
     if row is None or word == "errors":
         return row
-    added = f" {word}" if row.trouble is LinkTrouble.MEMORY else f" ({word})"
+    added = f" {word}" if row.trouble is CountedTrouble.MEMORY else f" ({word})"
     return msgspec.structs.replace(row, what=f"{row.what}{added}")

@@ -1,10 +1,21 @@
 """What the kernel's log says went wrong: a fault of one device, however often it was printed."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
 from .record import Record
 from .severity import OpenWord
 
+MOST_EVENTS, MOST_WORDS = 2000, 8
 HEARD = "NVML: "
 """How the text of an event begins that NVML told to a listener; no log has it."""
+
+LISTENED = "nvml_events"
+"""Origin of the part that holds such events."""
 
 
 class KernelSource(OpenWord):
@@ -56,3 +67,38 @@ class KernelEvent(Record, frozen=True, kw_only=True):
     def heard(self) -> bool:
         """Whether NVML told it while somebody listened: it happened since then."""
         return self.text.startswith(HEARD)
+
+
+EventKey = tuple[Any, ...]
+
+
+def put(events: dict[EventKey, KernelEvent], event: KernelEvent) -> EventKey | None:
+    """Count an event among the others; its key where it is a new one."""
+    key = tuple(getattr(event, name) for name in KernelEvent.identity)
+    before = events.get(key)
+    if before is not None:
+        events[key] = msgspec.structs.replace(
+            before,
+            count=before.count + event.count,
+            last=event.last or before.last,
+            details=joined(before.details, event.details),
+            programs=joined(before.programs, event.programs),
+        )
+        return None
+    if len(events) >= MOST_EVENTS:
+        return None
+    events[key] = event
+    return key
+
+
+def joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """Words of two events as those of one, MOST_WORDS at most."""
+    return tuple(dict.fromkeys((*before, *more)))[:MOST_WORDS]
+
+
+def counted(events: Iterable[KernelEvent]) -> tuple[KernelEvent, ...]:
+    """Equal events as one, with how often and until when; MOST_EVENTS at most."""
+    found: dict[EventKey, KernelEvent] = {}
+    for event in events:
+        put(found, event)
+    return tuple(found.values())

@@ -41,7 +41,7 @@ class PartialNode(msgspec.Struct, frozen=True, kw_only=True):
     pci_readings: tuple[PciReading, ...] = ()
     processes: tuple[ProcessReading, ...] = ()
     host_reading: HostReading | None = None
-    counters: tuple[DeviceCounters, ...] | msgspec.UnsetType = ()
+    counters: tuple[DeviceCounters, ...] | msgspec.UnsetType = msgspec.UNSET
     environment: tuple[EnvironmentVariable, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     kernel_events: tuple[KernelEvent, ...] | msgspec.UnsetType = ()

@@ -11,6 +11,7 @@ from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
 from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
 from ..model.gathered import gathered
+from ..model.kernel_event import LISTENED
 from ..model.machine import Gpu, GpuPair, Machine, PciDevice, PciKind, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
 from ..model.readings import ProcessReading, Readings
@@ -24,8 +25,6 @@ ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
 
 KERNEL = "kfd"
-LISTENED = "nvml_events"
-"""Origin of what NVML tells while somebody listens."""
 PAIR_FIELDS = (("link_type", "link"), ("weight", "weight"))
 GPU_FIELDS = (
     ("xgmi_hive", "xGMI hive"),

@@ -21,12 +21,12 @@ from ...hardware.faults.catalogue import (
     meanings,
     signs,
 )
-from ...model.kernel_event import KernelEvent, KernelSource
+from ...model.kernel_event import EventKey, KernelEvent, KernelSource, joined, put
 from ...model.no_output import is_no_output, is_told
 from ...model.part import PartialNode
 from ...model.surroundings import Software
 
-MOST_EVENTS, MOST_WORDS, LONGEST = 2000, 8, 300
+LONGEST = 300
 NEWS_SECONDS = 3600.0
 """After so long a line of a live log is history: the state of now is in what the drivers say."""
 RESTARTED, ASKS_NOTHING = "the host was started again", "the driver asks for nothing any more"
@@ -184,19 +184,16 @@ def _of_line(row: KernelFault, groups: dict[str, str | None]) -> Said:
     }
 
 
-Key = tuple[Any, ...]
-
-
 class _Events:
     """The events so far: those that may still hold, and those that a later line ended."""
 
     def __init__(self) -> None:
-        self.held: dict[Key, KernelEvent] = {}
-        self.over: dict[Key, KernelEvent] = {}
+        self.held: dict[EventKey, KernelEvent] = {}
+        self.over: dict[EventKey, KernelEvent] = {}
         self.driver: str | None = None
         self._near: str | None = None
         """The device that NVIDIA's driver named last: it breaks its longer sentences into lines."""
-        self._begun: dict[tuple[str, str | None], list[tuple[int, Key]]] = {}
+        self._begun: dict[tuple[str, str | None], list[tuple[int, EventKey]]] = {}
         """The keys of the events of a code, and of a code and a device (None for any), in the order
         in which they began: a line that tells more finds its event without a search through all."""
         self._number = count()
@@ -237,20 +234,20 @@ class _Events:
         if latest:
             key = max(latest, key=itemgetter(0))[1]
             before = self.held[key]
-            details = _joined(before.details, said.get("details", ()))
+            details = joined(before.details, said.get("details", ()))
             self.held[key] = msgspec.structs.replace(before, details=details)
             return True
         of_line = bool(adds) and said["kind"] is KernelSource.LINE
         return of_line and faults(KernelSource.LINE)[said["code"]].only_adds
 
     def _hold(self, event: KernelEvent) -> None:
-        key = _put(self.held, event)
+        key = put(self.held, event)
         if key is not None:
             begun = next(self._number), key
             for device in {event.device, None}:
                 self._begun.setdefault((event.code, device), []).append(begun)
 
-    def _latest(self, code: str, device: str | None) -> tuple[int, Key] | None:
+    def _latest(self, code: str, device: str | None) -> tuple[int, EventKey] | None:
         """The event of a code that began last, of a device or of any, if it may still hold."""
         begun = self._begun.get((code, device), [])
         while begun and begun[-1][1] not in self.held:
@@ -268,38 +265,7 @@ class _Events:
         for key, event in tuple(self.held.items()):
             if all(getattr(event, name) == value for name, value in alike.items()):
                 del self.held[key]
-                _put(self.over, msgspec.structs.replace(event, over=why))
-
-
-def _put(events: dict[Key, KernelEvent], event: KernelEvent) -> Key | None:
-    """Count an event among the others; its key where it is a new one."""
-    key = tuple(getattr(event, name) for name in KernelEvent.identity)
-    before = events.get(key)
-    if before is not None:
-        events[key] = msgspec.structs.replace(
-            before,
-            count=before.count + event.count,
-            last=event.last or before.last,
-            details=_joined(before.details, event.details),
-            programs=_joined(before.programs, event.programs),
-        )
-        return None
-    if len(events) >= MOST_EVENTS:
-        return None
-    events[key] = event
-    return key
-
-
-def counted(events: Iterable[KernelEvent]) -> tuple[KernelEvent, ...]:
-    """Equal events as one, with how often and until when; MOST_EVENTS at most."""
-    found: dict[Key, KernelEvent] = {}
-    for event in events:
-        _put(found, event)
-    return tuple(found.values())
-
-
-def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*before, *more)))[:MOST_WORDS]
+                put(self.over, msgspec.structs.replace(event, over=why))
 
 
 def _time(head: re.Match[str]) -> str:

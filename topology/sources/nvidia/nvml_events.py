@@ -16,10 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ...model.kernel_event import HEARD, KernelEvent, KernelSource
+from ...model.kernel_event import HEARD, LISTENED, KernelEvent, KernelSource, counted
 from ...model.part import PartialNode, Raw
 from ...model.source import Source
-from ..collect import LISTENED
 from ..files.answers import items_of, part
 from ..pci.address import pci_address
 from .devices import NvmlDevice, NvmlDevices
@@ -57,7 +56,7 @@ def parse(raw: Raw) -> PartialNode:
     xids = {(event.device, event.code) for event in found if event.kind is KernelSource.XID}
     doubled = {device for device, code in xids if code in MEMORY_XIDS}
     kept = [one for one in found if not (_of_memory(one) and one.device in doubled)]
-    return PartialNode(kernel_events=_counted(kept), origin=LISTENED)
+    return PartialNode(kernel_events=counted(kept), origin=LISTENED)
 
 
 def _of_memory(event: KernelEvent) -> bool:
@@ -103,13 +102,6 @@ def _clock(at: float) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(at))
     except (OverflowError, ValueError, OSError):
         return ""
-
-
-def _counted(events: list[KernelEvent]) -> tuple[KernelEvent, ...]:
-    """Equal events as one, with how often and until when."""
-    from ..linux.kernel_lines import counted  # only where something happened
-
-    return counted(events) if events else ()
 
 
 class NvmlEventsReader:

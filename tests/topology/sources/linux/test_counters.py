@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gputop.topology.hardware.counters import LinkTrouble, meaning
+from gputop.topology.hardware.counters import CountedTrouble, meaning
 from gputop.topology.model.readings import CounterKind, DeviceCounters
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.linux.counters import CountersReader, parse
@@ -99,5 +99,5 @@ def test_a_counter_means_something() -> None:
     assert ras.what == "uncorrected errors in UMC"
     cnp = meaning(CounterKind.RDMA, "np_cnp_sent")
     assert cnp is not None
-    assert (cnp.trouble, cnp.news) == (LinkTrouble.CONGESTION, False)
+    assert (cnp.trouble, cnp.news) == (CountedTrouble.CONGESTION, False)
     assert meaning(CounterKind.RDMA, "multicast_rcv_packets") is None

@@ -10,7 +10,7 @@ from time import process_time
 import pytest
 
 from gputop.topology.hardware.faults.catalogue import KernelFault, compiled, faults
-from gputop.topology.model.kernel_event import KernelEvent, KernelSource
+from gputop.topology.model.kernel_event import MOST_EVENTS, KernelEvent, KernelSource
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.recorded.pasted import read_pasted
 from gputop.topology.sources.linux.kernel_lines import (
@@ -19,7 +19,6 @@ from gputop.topology.sources.linux.kernel_lines import (
     KERNELS,
     LONG_AGO,
     LONGEST_LINE,
-    MOST_EVENTS,
     RESTARTED,
     read_lines,
     said_in,

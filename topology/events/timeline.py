@@ -8,14 +8,14 @@ from datetime import datetime, timezone
 
 import msgspec
 
+from ..diagnosis.case import Case
+from ..diagnosis.rule import NotRead
+from ..diagnosis.rules.host.kernel_log import told_in, where
 from ..hardware.counters import meaning
 from ..hardware.faults.catalogue import fixes
 from ..model.page import Fix
 from ..model.readings import CounterKind
 from ..model.severity import NOTICE, Severity, Word
-from .case import Case
-from .rule import NotRead
-from .rules.host.kernel_log import told_in, where
 
 _SINCE = re.compile(r"([\d.]{1,20}) s after the start")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.timeline import Timeline, moment_of, timeline
+from gputop.topology.events.timeline import Timeline, moment_of, timeline
 from gputop.topology.model.readings import CounterKind, DeviceCounters
 from gputop.topology.model.severity import BROKEN, NOTICE
 from gputop.topology.node import Node

@@ -1,0 +1,1 @@
+"""What happened on a node, in time order."""
