@@ -14,11 +14,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ...model.kernel_event import HEARD, LISTENED, KernelEvent, KernelSource, counted
 from ...model.part import PartialNode, Raw
-from ...model.source import Source
+from ...model.source import Source, SourceAbsent
 from ..files.answers import items_of, part
 from ..pci.address import pci_address
 from .devices import NvmlDevice, NvmlDevices
@@ -124,18 +125,25 @@ class NvmlEventsReader:
         self._events: deque[Raw] = deque(maxlen=MOST_KEPT)
 
     def __call__(self) -> Raw:
-        """Take what has come. Raises SourceAbsent, or RuntimeError when NVML stops counting."""
-        if not self.thorough:
-            library, devices = self._devices.current()
-            if library is not self._library or len(devices) != len(self._known(devices)):
-                self._listen(library, devices)
-            self._take(library, devices)
+        """Take what has come. Raises RuntimeError when NVML stops counting.
+
+        Where there is no NVML there is nothing to hear, and the source nvml says why.
+        """
+        with suppress(SourceAbsent):
+            self._hear()
         return {
             "listening": dict(self._listening),
             "refused": dict(self._refused),
             "operational": self._operational,
             "events": list(self._events),
         }
+
+    def _hear(self) -> None:
+        if not self.thorough:
+            library, devices = self._devices.current()
+            if library is not self._library or len(devices) != len(self._known(devices)):
+                self._listen(library, devices)
+            self._take(library, devices)
 
     def _known(self, devices: list[NvmlDevice]) -> list[str]:
         asked = {*self._listening, *self._refused}

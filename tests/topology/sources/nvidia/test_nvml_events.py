@@ -11,6 +11,7 @@ from gputop.topology.hardware.faults.catalogue import fault_of
 from gputop.topology.model.kernel_event import KernelEvent, KernelSource
 from gputop.topology.model.part import PartialNode
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
+from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.collect import merge
 from gputop.topology.sources.linux.kernel_lines import read_lines
 from gputop.topology.sources.nvidia.library import NvmlLibrary
@@ -138,6 +139,13 @@ def test_a_single_reading_asks_nothing() -> None:
     asked.thorough = True
     assert asked()["events"] == []
     assert made.starts == 0
+
+
+def test_where_there_is_no_driver_the_source_nvml_says_so() -> None:
+    def absent() -> NvmlLibrary:
+        raise SourceAbsent("no driver")
+
+    assert NvmlEventsReader(absent)()["events"] == []
 
 
 def test_the_log_tells_more_than_nvml_of_the_same_fault() -> None:
