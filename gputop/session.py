@@ -35,9 +35,13 @@ def on_terminal() -> bool:
 
 
 def open_app(
-    told: Recording | None = None, demo: str | None = None, interval: float | None = None
+    told: Recording | None = None,
+    demo: str | None = None,
+    interval: float | None = None,
+    *,
+    feed: OpeningFeed | None = None,
 ) -> int:
-    """Show a recording, a demo, or this machine until the user leaves; returns the exit code.
+    """Show `feed`, files, a demo, or this machine until the user leaves; returns the exit code.
 
     Raises Exit when there is no terminal to draw on, and whatever made the app fail.
     """
@@ -53,7 +57,7 @@ def open_app(
     gc.disable()
     # Lets a reading thread run between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
-    feed = _feed(told, demo, interval)
+    feed = feed or _feed(told, demo, interval)
     remembered = Preferences.of_user()
     screen = EarlyScreen()
     try:

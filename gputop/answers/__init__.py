@@ -17,6 +17,7 @@ QUESTIONS = {
     "metrics": "Print the node as series for Prometheus.",
     "events": "Say what happened here: faults, link and NIC events, in time order.",
     "watch": "Print a line whenever a verdict changes.",
+    "record": "Keep a live session in a file, reading by reading.",
     "rules": "List what is checked.",
     "rule": "Say of one rule what it does, why, and what proves it.",
     "about": "Say what is known of a product, a node, a variable, a code.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, NamedTuple
 
 import click
@@ -18,6 +18,7 @@ from gputop.checking.runs import all_rules, judged
 from gputop.exits import ANSWERED, USAGE, Exit
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.jobs.asking import JobsReport, ask_live
 from gputop.topology.jobs.ras.memory import Memory
@@ -96,15 +97,21 @@ def look(
     `earlier`: the first reading of this watch, so that counters that grow are seen.
     """
     _, found = judged(Examined(node=snapshot, earlier=earlier), snapshot, None, policy)
-    now = NodeLook(
+    now = look_of(found, () if jobs is None else jobs.jobs)
+    return now, tuple(lines_between(before, now))
+
+
+def look_of(found: Diagnosis, jobs: Iterable[JobState] = ()) -> NodeLook:
+    """What a diagnosis and the states of jobs say, to be compared later."""
+    return NodeLook(
         verdict=found.verdict,
         findings={(one.id, one.devices): one for one in found.findings if one.severity.counts},
-        jobs={} if jobs is None else {job.name: job for job in jobs.jobs},
+        jobs={job.name: job for job in jobs},
     )
-    return now, tuple(_lines(before, now))
 
 
-def _lines(before: NodeLook | None, now: NodeLook) -> Iterator[WatchLine]:
+def lines_between(before: NodeLook | None, now: NodeLook) -> Iterator[WatchLine]:
+    """What is new; without an earlier look, how it stands."""
     known = before or NodeLook(now.verdict, {}, {})
     for key, finding in now.findings.items():
         if key not in known.findings or known.findings[key].severity is not finding.severity:

@@ -90,8 +90,22 @@ def _patience(until: float | None) -> float:
     return min(SETTLE_SECONDS, max(0.2, (until - time.monotonic()) / 2))
 
 
+def _of_recording(source: str) -> tuple[NodeSnapshot, NodeSnapshot] | None:
+    """How a recording begins, and the node at its end or where --at says; None for other files."""
+    from gputop.topology.recorded.sessions.frames import RecordingError
+    from gputop.topology.recorded.sessions.session_file import recorded_node
+
+    try:
+        then, now = (recorded_node(Path(source), first=first) for first in (True, False))
+    except (OSError, ValueError, RecordingError):
+        return None  # reported when it is read as a node
+    return None if then is None or now is None or then is now else (then, now)
+
+
 def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | None:
-    """The first and the last snapshot, if all files are snapshots of one node."""
+    """The first and the last snapshot, if all are of one node, or a recording's."""
+    if len(sources) == 1:
+        return _of_recording(sources[0])
     if len(sources) < 2 or not all(map(_is_file, sources)):
         return None
     from gputop.topology.recorded.load import LoadError, load

@@ -6,6 +6,7 @@ The others follow from the questions in gputop/answers.
 SUMMARIES = {
     "topo": "Show how the devices of the node are connected.",
     "snapshot": "Print all that is known about the node as JSON.",
+    "replay": "Play a recording back, list what happened, export it.",
     "net.command": "Measure the network between nodes, started on each of them.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "schema": "Print the JSON Schema of a document.",

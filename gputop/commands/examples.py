@@ -63,6 +63,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop watch --on broken,hang --once", "end at the first of these, with its code"),
         ("gputop watch --demo sick-h100-8 --once", "how a sick node stands; no GPU is needed"),
     ),
+    "record": (
+        ("gputop record -o night.gtrec", "once a second, until Ctrl+C"),
+        ("gputop record -o night.gtrec --duration 8h --max-size 50MB", "until one of the two"),
+        ("gputop record --demo hgx-h100-8 -o demo.gtrec --duration 3s", "no GPU is needed"),
+    ),
+    "replay": (
+        ("gputop replay night.gtrec", "in the app, with a time bar"),
+        ("gputop replay night.gtrec --list", "what happened, as text"),
+        ("gputop replay night.gtrec --export night.csv", "for a spreadsheet; .json for Perfetto"),
+        ("gputop check --from night.gtrec --at 21:14:03", "any command, at that time"),
+    ),
     "rules": (("gputop rules", "what is checked, and how bad it can be"),),
     "rule": (
         ("gputop rule pcie-width", "why it matters, what proves it, an example"),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gputop.answers.question import problem_lines
+from gputop.exits import USAGE, Exit
 from gputop.reading import LIST_DEMOS
 from gputop.terminal.lines import warn
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.sessions import AT
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -33,7 +36,8 @@ def completing(what: str) -> Completer:
 
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --from and --demo."""
+    """Add --from, --at and --demo; the time stands behind the name of each source then."""
+    command = at_option(_with_times(command))
     command = click.option(
         "--from",
         "sources",
@@ -44,6 +48,29 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "topology XML, a folder of these, or - for stdin. May be repeated.",
     )(command)
     return demo_option(command)
+
+
+def at_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --at."""
+    return click.option(
+        "--at",
+        metavar="TIME",
+        help="A recording at that time: 21:14:03, 2026-11-28T21:14:03, +90s from its start, -5m "
+        "from its end. Otherwise its end.",
+    )(command)
+
+
+def _with_times(command: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(command)
+    def timed(*args: Any, at: str | None = None, **given: Any) -> Any:
+        if at is not None:
+            sources = given["sources"]
+            if not at or not sources or "-" in sources:
+                raise Exit("--at TIME needs --from FILE: a recording in a file", USAGE)
+            given["sources"] = tuple(f"{source}{AT}{at}" for source in sources)
+        return command(*args, **given)
+
+    return timed
 
 
 def demo_option(command: Callable[..., Any]) -> Callable[..., Any]:

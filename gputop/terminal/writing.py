@@ -9,6 +9,7 @@ import re
 import stat
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from gputop.exits import CANNOT_TELL, USAGE
@@ -28,7 +29,7 @@ READER_SECONDS = 10.0
 
 def write_whole(
     path: Path,
-    text: str | bytes,
+    text: str | bytes | Iterable[bytes],
     *,
     fresh: bool = False,
     shared: bool = False,
@@ -39,17 +40,17 @@ def write_whole(
     A new file is for its owner alone, or with `shared` for whom the umask lets read it; one that is
     there keeps its mode. `fresh`: never over a file that is there (FileExistsError). A pipe or
     device is written to as it is. `durable`: on the disk before this returns. Bytes are written as
-    they are. A symbolic link is refused: in a folder that others may write to
+    they are, pieces as they come. A symbolic link is refused: in a folder that others may write to
     it would lead to a file of their choice. Raises OSError, and ValueError for a path with a null
     byte and for "-": who takes that for stdout does not write a file.
     """
     if str(path) == STDOUT:
         raise ValueError(NO_FILE)
-    data = text if isinstance(text, bytes) else harmless(text).encode()
+    data = _pieces(text)
     number = _descriptor(path)
     if number is not None:
         with os.fdopen(os.dup(number), "wb") as file:
-            file.write(data)
+            file.writelines(data)
         return
     before = _found(path)
     if before is not None and fresh:
@@ -73,7 +74,7 @@ def write_whole(
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(data)
             if before is not None:
                 with contextlib.suppress(OSError):
                     os.fchmod(handle, stat.S_IMODE(before.st_mode))
@@ -116,7 +117,13 @@ def _descriptor(path: Path) -> int | None:
     return sys.__stdout__.fileno() if number == 1 and sys.__stdout__ is not None else number
 
 
-def _write_into(path: Path, data: bytes, before: os.stat_result) -> None:
+def _pieces(text: str | bytes | Iterable[bytes]) -> Iterable[bytes]:
+    if isinstance(text, str):
+        return (harmless(text).encode(),)
+    return (text,) if isinstance(text, bytes) else text
+
+
+def _write_into(path: Path, data: Iterable[bytes], before: os.stat_result) -> None:
     """Write to what is there, if it still is what was looked at."""
     open_ = _open_pipe if stat.S_ISFIFO(before.st_mode) else os.open
     with os.fdopen(open_(path, _FLAGS), "wb") as file:
@@ -125,7 +132,7 @@ def _write_into(path: Path, data: bytes, before: os.stat_result) -> None:
             raise FileExistsError(errno.EEXIST, "another file came into its place", str(path))
         if stat.S_ISREG(now.st_mode):
             os.ftruncate(file.fileno(), 0)
-        file.write(data)
+        file.writelines(data)
 
 
 def _open_pipe(path: Path, flags: int) -> int:

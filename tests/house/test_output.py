@@ -11,6 +11,7 @@ from tests.support.places import ROOT
 ALLOWED = {
     "gputop/terminal/output.py": "the place",
     "gputop/terminal/writing.py": "the place for files",
+    "gputop/terminal/appending.py": "the place for files that grow while they are written",
     "gputop/terminal/early_screen.py": "what Textual does later: the screen taken and given back",
     "gputop/terminal/painting/driver.py": "the terminal of the app, opened for the painter, and "
     "a pipe of our own, to wake who waits for keys",

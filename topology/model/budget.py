@@ -14,6 +14,7 @@ SECONDS = {
     "plan": 600.0,
     "log": 1800.0,  # 16 GiB at some 50 MB/s take 330 s
     "jobs": 120.0,
+    "recording": 120.0,  # a day of 8 GPUs takes a tenth of a second to open, ten to export
 }
 """Reader -> seconds."""
 

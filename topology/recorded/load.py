@@ -24,6 +24,8 @@ from .kept import FAR, KeptText
 from .plain_file import as_utf8, packed_by, read_plain
 from .plugged import formats
 from .sections import BETWEEN, Sections, plain, read_sections
+from .sessions.frames import RecordingError
+from .sessions.session_file import ONLY_A_FILE, at_moment, is_recording, recorded_node
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
@@ -299,7 +301,7 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
     """The files behind one argument, and whether the caller named that very file."""
     try:
         is_folder = path.is_dir()
-        if not is_folder and not path.exists():
+        if not is_folder and not path.exists() and at_moment(str(path)) is None:
             raise LoadError(f"{path}: no such file or folder", unreadable=True)
         if not is_folder:
             yield path, True
@@ -327,6 +329,8 @@ def _read(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[tuple[
     """What one file says, and the lines of it that are not used, with the reason."""
     if path.is_dir():
         return [_read_tree(path)], []
+    if (said := _in_recording(path)) is not None:
+        return [said], []
     try:
         status = path.stat()
         if status.st_size > LIMIT_BYTES:
@@ -337,6 +341,16 @@ def _read(path: Path, logs: LogReader | None) -> tuple[list[_Found], list[tuple[
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
     return _understood(path, data, status.st_mtime, logs)
+
+
+def _in_recording(path: Path) -> _Found | None:
+    """The node of a recording, at the time that is asked for; None for any other file."""
+    try:
+        node = recorded_node(path)
+    except (OSError, RecordingError) as error:
+        file, why = (at_moment(str(path)) or (path,))[0], getattr(error, "strerror", None) or error
+        raise LoadError(f"{file}: {why}", unreadable=isinstance(error, OSError)) from error
+    return None if node is None else _Found(0, node.source[0], part_of(node), node.taken_at, node)
 
 
 def _understood(
@@ -352,8 +366,8 @@ def _understood(
         raise LoadError(f"{path}: {error}") from error
     if inside is not None:
         return [_read_snapshot(path, inside, is_check=True)], []
-    if not data.strip():
-        raise LoadError(f"{path}: empty")
+    if not data.strip() or is_recording(data):
+        raise LoadError(f"{path}: {ONLY_A_FILE if data.strip() else 'empty'}")
     head = data[:HEAD_BYTES]
     if SNAPSHOT_SIGN.search(head):
         return [_read_snapshot(path, data)], []
