@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -50,6 +51,7 @@ from gputop.measuring.selection import hidden_note
 from gputop.measuring.state import ProbeRun
 from gputop.printing.render import printed
 from gputop.probes import catalog
+from gputop.probes.catalog.gemm.cases import LARGEST
 from gputop.probes.protocol.spec import ProbeSpec
 from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.probes.runner.nccl_library import TORCH
@@ -209,6 +211,10 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
     selftest: Annotated[
         bool, Option("--selftest", "Test the probes on the CPU; no GPU is measured.")
     ] = False
+    shape: Annotated[
+        str | None,
+        Option("--shape", "gemm: this product alone, M x K times K x N, in every type.", "M,K,N"),
+    ] = None
     trace: Annotated[
         bool, Option("--trace", "p2p: name the kernels that ran (profiles one pair).")
     ] = False
@@ -280,7 +286,19 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
             params["collectives"] += (("large", True),)
         if self.trace:
             params["p2p"] = (("trace", True),)
+        if self.shape is not None:
+            params["gemm"] = (("shape", self.product),)
         return params
+
+    @property
+    def product(self) -> list[int]:
+        """M, K and N of the only product that is timed. Raises Exit."""
+        sizes = re.fullmatch(r"(\d{1,7})[,x ](\d{1,7})[,x ](\d{1,7})", self.shape or "", re.ASCII)
+        found = [int(size) for size in sizes.groups()] if sizes is not None else []
+        if not found or not all(1 <= size <= LARGEST for size in found):
+            text = f"--shape is M,K,N, like 8192,8192,8192: three numbers from 1 to {LARGEST}"
+            raise Exit(f"{text}, not {clean(self.shape or '', 60)!r}", USAGE)
+        return found
 
     @property
     def library(self) -> str | None:
@@ -331,6 +349,7 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
             ),
             (self.large, ("collectives",), "--large is for the probe collectives"),
             (self.trace, ("p2p",), "--trace is for the probe p2p"),
+            (self.shape is not None and self.product, ("gemm",), "--shape is for the probe gemm"),
         ):
             if given and not set(probes) & set(self.probes):
                 raise Exit(why, USAGE)

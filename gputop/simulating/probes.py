@@ -18,8 +18,8 @@ from gputop.probes.catalog.collectives import operations
 from gputop.probes.catalog.collectives import probe as collectives
 from gputop.probes.catalog.collectives.plan import sizes
 from gputop.probes.catalog.gemm import probe as gemm
-from gputop.probes.catalog.gemm.cases import cases
-from gputop.probes.catalog.gemm.report import GEMM
+from gputop.probes.catalog.gemm.cases import asked_shape, cases
+from gputop.probes.catalog.gemm.report import quantity_of
 from gputop.probes.catalog.host import probe as host
 from gputop.probes.catalog.host import report as host_report
 from gputop.probes.catalog.p2p import concurrent, patterns
@@ -158,13 +158,13 @@ def _memory(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params
 
 def _gemm(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) -> Steps:
     """Each matrix multiplication on all GPUs."""
-    for case in cases(params["level"]):
+    for case in cases(params["level"], shape=asked_shape(params)):
         shape: dict[str, Any] = {name: getattr(case, name) for name in ("dtype", "m", "k", "n")}
         shape["entry"] = str(case.entry)
         figures = [
             template(
                 gemm.SPEC,
-                GEMM,
+                quantity_of(case),
                 device.key,
                 engine=str(case.entry),
                 direction=f"{device.key} multiplies in its own memory",

@@ -18,12 +18,14 @@ from ..devices.sensors import Sensors
 from ..engine.memory_work import (
     DRIVER_COPY,
     KERNEL_COPY,
+    L2_READ,
     OPERATIONS,
     QUANTITIES,
     Arrays,
     CpuArrays,
     GpuArrays,
     MemoryOperation,
+    l2_size,
     measure,
 )
 from ..protocol.messages import DeviceRecord, MeasuredValue, Progress, WorkerRequest
@@ -40,7 +42,8 @@ SPEC = ProbeSpec(
     title="Device memory",
     measures=(
         "GB/s of each GPU's own memory: copied by the driver and by a kernel, read, written, and "
-        "STREAM's triad, in arrays far larger than any L2; each figure says what it counts."
+        "STREAM's triad, in arrays far larger than any L2, and what the L2 itself gives; each "
+        "figure says what it counts."
     ),
     method="memory/2",
     minimum_gpus=1,
@@ -114,7 +117,9 @@ class _Walk:
         self._emit = emit
         self._sensors = Sensors([device.pci_address for device in devices])
         self._done = 0
+        self._l2 = {device.key: self._l2_size(device) for device in devices}
         self._total = sum(len(each) for each in sizes) * len(OPERATIONS)
+        self._total += sum(size is not None for size in self._l2.values())
         self._lock = threading.Lock()
 
     def measure_all(self) -> None:
@@ -155,6 +160,8 @@ class _Walk:
     ) -> "list[_Figure]":
         """Allocate arrays, measure and free them, in the calling thread."""
         todo = again or [(operation, size) for size in sizes for operation in OPERATIONS]
+        if not again and (l2 := self._l2[device.key]) is not None:
+            todo.append((L2_READ, l2))
         arrays = self._arrays(device.index, max(sizes))
         found = []
         try:
@@ -181,6 +188,10 @@ class _Walk:
         finally:
             arrays.close()
         return found
+
+    def _l2_size(self, device: DeviceRecord) -> "Optional[int]":
+        gpus = self._backend
+        return l2_size(gpus.runtime, device.index) if isinstance(gpus, Gpus) else None
 
     def _arrays(self, index: int, size_bytes: int) -> Arrays:
         if not isinstance(self._backend, Gpus):

@@ -9,7 +9,7 @@ from .library import DriverLibrary, EngineError
 from .memory import Memory
 from .runtime import Runtime
 
-_MULTIPROCESSORS, _COMPUTE_MODE, _MAJOR, _MINOR = 16, 20, 75, 76
+_MULTIPROCESSORS, _COMPUTE_MODE, _L2_CACHE_SIZE, _MAJOR, _MINOR = 16, 20, 38, 75, 76
 """Numbers of cuDeviceGetAttribute, from cuda.h."""
 _REMARKS = {
     2: "; its compute mode is Prohibited: no process may use it",
@@ -97,6 +97,12 @@ class Cuda(Runtime):
     def multiprocessors(self, index: int) -> int:
         """See Runtime."""
         return self._attribute(_MULTIPROCESSORS, index)
+
+    def l2_bytes(self, index: int) -> Optional[int]:
+        """See Runtime."""
+        with contextlib.suppress(EngineError):
+            return self._attribute(_L2_CACHE_SIZE, index) or None
+        return None
 
     def _attribute(self, number: int, index: int) -> int:
         value = ctypes.c_int()

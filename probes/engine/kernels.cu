@@ -39,15 +39,15 @@ gputop_copy(Piece *to, const Piece *from, u64 pieces, unsigned passes) {
     }
 }
 
-// Adds every 32-bit word, modulo 2^32, `passes` times over, to *sum: what is read is needed.
+// Adds every 32-bit word, modulo 2^32, `passes` times over, to *sum: what is read is needed. In each
+// pass a block reads what its neighbour read before, so that its own first cache cannot answer.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
 gputop_read(const Piece *from, u64 pieces, unsigned passes, unsigned *sum) {
     __shared__ unsigned partial[MOST_THREADS];
     const u64 step = (u64)gridDim.x * blockDim.x;
-    const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned total = 0;
     for (unsigned pass = 0; pass < passes; pass++) {
-        u64 at = first;
+        u64 at = (u64)((blockIdx.x + pass) % gridDim.x) * blockDim.x + threadIdx.x;
         for (; at + (IN_FLIGHT - 1) * step < pieces; at += IN_FLIGHT * step) {
             Piece held[IN_FLIGHT];
 #pragma unroll

@@ -179,9 +179,11 @@ class Kernels:
         pieces = _pieces(size_bytes)
         self._timed("copy", index, (_at(to), _at(source), pieces, ctypes.c_uint(passes)), stream)
 
-    def read(self, index: int, source: int, size_bytes: int, total: int, stream: Any) -> None:
-        """Add all 32-bit words, modulo 2^32, to the word at `total`."""
-        arguments = _at(source), _pieces(size_bytes), ctypes.c_uint(1), _at(total)
+    def read(
+        self, index: int, source: int, size_bytes: int, total: int, stream: Any, *, passes: int = 1
+    ) -> None:
+        """Add all 32-bit words, modulo 2^32, to the word at `total`, `passes` times."""
+        arguments = _at(source), _pieces(size_bytes), ctypes.c_uint(passes), _at(total)
         self._timed("read", index, arguments, stream)
 
     def fill(self, index: int, to: int, size_bytes: int, word: int, stream: Any) -> None:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Optional, Protocol
 
 from ..protocol.quantity import Quantity
 from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
 from .held import HeldStreams, StreamWork
-from .kernels import Kernels
+from .kernels import PIECE_BYTES, Kernels
 from .library import EngineError
 from .memory import Memory
 from .runtime import Runtime
@@ -36,13 +36,16 @@ class MemoryOperation:
     what: str
     arrays: int
     """How many arrays are read or written; the factor of their size."""
+    passes: int = 1
+    """How often one call goes over them."""
 
 
 _COPIED = Quantity("memory_copy", "copy", counted=READ_WRITTEN, main_variant="")
 _READ = Quantity("memory_read", "read", counted="bytes read")
 _WRITTEN = Quantity("memory_write", "write", counted="bytes written")
 _TRIAD = Quantity("memory_triad", "triad", counted=READ_WRITTEN)
-QUANTITIES = (_COPIED, _READ, _WRITTEN, _TRIAD)
+_L2_READ = Quantity("l2_read", "L2 read", counted="bytes read")
+QUANTITIES = (_COPIED, _READ, _WRITTEN, _TRIAD, _L2_READ)
 
 DRIVER_COPY = MemoryOperation(_COPIED, "driver copy", "copies", 2)
 KERNEL_COPY = MemoryOperation(_COPIED, "kernel copy", "copies", 2)
@@ -50,6 +53,10 @@ READ = MemoryOperation(_READ, "", "adds up", 1)
 WRITE = MemoryOperation(_WRITTEN, "", "fills", 1)
 TRIAD = MemoryOperation(_TRIAD, "", "adds a multiple of one array to another in", 3)
 OPERATIONS = (DRIVER_COPY, KERNEL_COPY, READ, WRITE, TRIAD)
+L2_READ = MemoryOperation(_L2_READ, "", "adds up what its L2 holds of", 1, passes=256)
+"""In one call a launch would take as long as a pass."""
+_PART_OF_L2 = 4
+"""Each half of the L2 of an A100 or H100 keeps a copy of what its own multiprocessors read."""
 
 
 class Arrays(Protocol):
@@ -75,9 +82,15 @@ def measure(
     """GB/s, counted as the operation declares."""
     seconds = partial(arrays.seconds, operation, size_bytes)
     warm(lambda: seconds(2), warm_seconds)
-    counted = operation.arrays * size_bytes * copies
+    counted = operation.arrays * operation.passes * size_bytes * copies
     seconds(1)
     return sample(lambda: gigabytes_per_second(counted, seconds(copies)), samples)
+
+
+def l2_size(runtime: Runtime, index: int) -> Optional[int]:
+    """The bytes of an array that an L2 holds for every reader; None where its size is not told."""
+    whole = runtime.l2_bytes(index)
+    return whole // _PART_OF_L2 & -PIECE_BYTES if whole else None
 
 
 class GpuArrays:
@@ -115,8 +128,9 @@ class GpuArrays:
             return partial(self._runtime.copy, c, a, size, stream)
         if operation is KERNEL_COPY:
             return partial(kernels.copy, index, c, a, size, stream)
-        if operation is READ:
-            return partial(kernels.read, index, a, size, self._total.address, stream)
+        if operation in (READ, L2_READ):
+            total, passes = self._total.address, operation.passes
+            return partial(kernels.read, index, a, size, total, stream, passes=passes)
         if operation is WRITE:
             return partial(kernels.fill, index, c, size, _WORD, stream)
         return partial(kernels.triad, index, c, (a, b), _SCALE, size, stream)
@@ -131,9 +145,9 @@ class GpuArrays:
         runtime.use(index)
         self._work(operation, size_bytes)()
         runtime.synchronize(index)
-        if operation is READ:
+        if operation in (READ, L2_READ):
             added = int.from_bytes(runtime.read(index, self._total), "little")
-            return added == kernels.sum(index, a, self._total)
+            return added == kernels.sum(index, a, self._total) * operation.passes % (1 << 32)
         if operation is WRITE:
             return kernels.unlike_fill(index, c, _WORD).words == 0
         if operation is TRIAD:

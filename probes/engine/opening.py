@@ -34,6 +34,12 @@ _NUMA_USER = 0x20000000
 _NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 
 
+def _numbers(path: Path) -> "dict[str, int]":
+    """The names and numbers of a file of the kernel."""
+    words = [line.split() for line in path.read_text().splitlines()]
+    return {each[0]: int(each[1]) for each in words if len(each) == 2 and each[1].isdecimal()}
+
+
 class Hip(Runtime):
     """The devices of one libamdhip64."""
 
@@ -92,18 +98,27 @@ class Hip(Runtime):
         found = self._properties(index)
         return found["simd_count"] // max(1, found["simd_per_cu"])
 
+    def l2_bytes(self, index: int) -> Optional[int]:
+        """See Runtime; on MI300X each of eight dies has an L2 of its own."""
+        caches = (_numbers(path) for path in self._folder(index).glob("caches/*/properties"))
+        sizes = [found.get("size", 0) for found in caches if found.get("level") == 2]
+        return 1024 * max(sizes, default=0) or None  # the kernel counts kB
+
     def _properties(self, index: int) -> "dict[str, int]":
         """What the kernel says of a GPU, by name."""
+        return _numbers(self._folder(index) / "properties")
+
+    def _folder(self, index: int) -> Path:
+        """The kernel's folder of a GPU."""
         address = self.pci_address(index) or ""
         for path in sorted(self._nodes.glob("*/properties")):
-            words = [line.split() for line in path.read_text().splitlines()]
-            found = {each[0]: int(each[1]) for each in words if len(each) == 2}
+            found = _numbers(path)
             place = found.get("location_id", 0)
             here = (
                 f"{found.get('domain', 0):04x}:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}"
             )
             if found.get("gfx_target_version") and address.startswith(here[:-2]):
-                return found
+                return path.parent
         raise EngineError(f"/sys/class/kfd does not list {address or f'GPU {index}'}")
 
     def _open(self, index: int) -> None:

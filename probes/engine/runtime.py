@@ -100,6 +100,10 @@ class Runtime(ABC):
     def multiprocessors(self, index: int) -> int:
         """The number of multiprocessors or compute units."""
 
+    @abstractmethod
+    def l2_bytes(self, index: int) -> Optional[int]:
+        """The size of its L2, of one of them where there are several; None where none is told."""
+
     # Contexts
 
     def open(self, indices: Sequence[int]) -> None:

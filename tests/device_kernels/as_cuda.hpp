@@ -9,6 +9,7 @@ static int context_of(void *context) {
 static int attribute(int *value, int number, int index) {
     if (!is_there(index)) return 101;
     if (number == 16) return *value = (int)told_number("multiprocessors", 2), 0;
+    if (number == 38) return *value = (int)told_number("l2_bytes", 64 * 1024), 0;
     if (number == 20) return *value = (int)told_number("mode", 0), 0;
     return number == 75 ? (*value = 9, 0) : number == 76 ? (*value = 0, 0) : 1;
 }

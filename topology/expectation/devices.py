@@ -45,7 +45,7 @@ ALIKE = {"fp16": "bf16", "bf16": "fp16", "tf32": "bf16"}
 """Types whose share of the peak is alike: an estimate where only the other was measured."""
 SHAPE = re.compile(r"(?P<type>[a-z0-9_]+) M(?P<m>\d{1,9}) K(?P<k>\d{1,9}) N(?P<n>\d{1,9})\b")
 NODE = re.compile(r"pinned, NUMA node (\d{1,4})")
-OF_DEVICES = (*HOST, *MEMORY, quantities.GEMM)
+OF_DEVICES = (*HOST, *MEMORY, quantities.GEMM, quantities.GEMM_INT8)
 
 
 def expected(node: Node, figure: Measurement) -> Expected:

@@ -34,6 +34,7 @@ MEMORY_READ = "memory_read"
 MEMORY_WRITE = "memory_write"
 MEMORY_TRIAD = "memory_triad"
 GEMM = "gemm"
+GEMM_INT8 = "gemm_int8"
 FIRST_USE = "first_use"
 TRAIN_STEP = "train_step"
 

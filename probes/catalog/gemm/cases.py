@@ -4,11 +4,13 @@ A shape is (M, K, N): A is M x K, B is K x N. The first four are those of one Ll
 for tensor parallelism of eight (QKV, attention output, FFN up and gate, FFN down), at 16384 tokens.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Optional
 
 from ...protocol.sizing import MIB
-from ...protocol.status import ClosedWord
+from ...protocol.spec import ProbeStopped
+from ...protocol.status import ClosedWord, Status
 
 CUBE = (8192, 8192, 8192)
 SHAPES = (
@@ -27,11 +29,13 @@ class NumberType(ClosedWord):
     TF32 = "tf32"
     FP32 = "fp32"
     FP8 = "fp8"
+    INT8 = "int8"
+    FP64 = "fp64"
 
 
-BF16, FP16, TF32, FP32, FP8 = NumberType
-_BYTES = {BF16: 2, FP16: 2, TF32: 4, FP32: 4, FP8: 1}
-_OUT_BYTES = {**_BYTES, FP8: 2}
+BF16, FP16, TF32, FP32, FP8, INT8, FP64 = NumberType
+_BYTES = {BF16: 2, FP16: 2, TF32: 4, FP32: 4, FP8: 1, INT8: 1, FP64: 8}
+_OUT_BYTES = {**_BYTES, FP8: 2, INT8: 4}
 _CHECK_BYTES = 96 * MIB
 """Rows and columns that are checked in float64."""
 LIBRARY_BYTES = 256 * MIB
@@ -46,6 +50,7 @@ class Entry(ClosedWord):
     SCALED = "scaled_mm"
     SCALED_FAST = "scaled_mm fast"
     """It keeps partial sums in the shorter format of the tensor cores, as in training."""
+    INT_MM = "int_mm"
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,11 @@ class Multiplication:
 
     @property
     def flop(self) -> int:
-        """Floating point operations; a multiplication and an addition count as two."""
+        """Operations, of whole numbers in int8; a multiplication and an addition count as two."""
         return 2 * self.m * self.n * self.k
 
     def tflops(self, milliseconds: float) -> float:
-        """10^12 floating point operations per second, five digits."""
+        """10^12 operations per second, five digits."""
         return float(f"{self.flop / milliseconds / 1e9:.5g}")
 
     @property
@@ -86,38 +91,64 @@ class Multiplication:
         return operand * (a + b) + max(out * c, drawn) + _CHECK_BYTES
 
 
-def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":
+Shape = tuple[int, int, int]
+LARGEST = 1 << 20
+"""The largest side of a shape that is asked for."""
+
+
+def asked_shape(params: Mapping[str, Any]) -> "Optional[Shape]":
+    """The only shape to time, (M, K, N), as the parameter `shape` has it; ProbeStopped if odd."""
+    sizes = params.get("shape")
+    if sizes is None:
+        return None
+    fine = isinstance(sizes, (list, tuple)) and len(sizes) == 3
+    if not fine or not all(type(size) is int and 1 <= size <= LARGEST for size in sizes):
+        text = f"shape is M, K and N: three whole numbers from 1 to {LARGEST}."
+        raise ProbeStopped(Status.REFUSED, text)
+    return (sizes[0], sizes[1], sizes[2])
+
+
+def cases(
+    level: str, *, cpu: bool = False, shape: "Optional[Shape]" = None
+) -> "tuple[Multiplication, ...]":
     """The cases of a level in order: first bf16 and fp8 of each shape with default settings.
 
     The clock of a GPU at its power limit depends on the load before, so the order is fixed.
+    `shape`: the only one, in every number type of the level.
     """
-    shapes = _CPU_SHAPES if cpu else SHAPES
+    shapes = (shape,) if shape is not None else _CPU_SHAPES if cpu else SHAPES
     cube = shapes[-1]
-    if level == "quick":
+    # A card for graphics computes 64 times fewer products in fp64 than in fp32.
+    wide = cube if shape is not None or cpu else _SMALL_CUBE
+    if level == "quick" and shape is None:
         shapes = (shapes[0], cube) if cpu else (SHAPES[2], CUBE)
-    found = [_case(dtype, shape) for shape in shapes for dtype in (BF16, FP8)]
+    found = [_case(dtype, each) for each in shapes for dtype in (BF16, FP8)]
     if level == "quick":
         return tuple(found)
-    found += [Multiplication(BF16, *shape, entry=Entry.LINEAR) for shape in shapes]
-    found += [Multiplication(FP8, *shape, entry=Entry.SCALED_FAST) for shape in shapes]
+    found += [Multiplication(BF16, *each, entry=Entry.LINEAR) for each in shapes]
+    found += [Multiplication(FP8, *each, entry=Entry.SCALED_FAST) for each in shapes]
     for dtype in (FP16, TF32, FP32):
-        for shape in shapes if level == "full" else (cube,):
-            found.append(_case(dtype, shape))
+        for each in shapes if level == "full" else (cube,):
+            found.append(_case(dtype, each))
             if level == "full":
-                found.append(Multiplication(dtype, *shape, entry=Entry.LINEAR))
-    return tuple(found)
+                found.append(Multiplication(dtype, *each, entry=Entry.LINEAR))
+    return (*found, _case(INT8, cube), _case(FP64, wide))
 
 
 def fitting(
-    wanted: "tuple[Multiplication, ...]", fits: "Callable[[Multiplication], bool]"
+    wanted: "tuple[Multiplication, ...]",
+    fits: "Callable[[Multiplication], bool]",
+    *,
+    smaller: bool = True,
 ) -> "tuple[tuple[Multiplication, ...], tuple[Multiplication, ...]]":
-    """The cases that fit and those left out; if none fits, a smaller cube."""
+    """The cases that fit and those left out; if none fits, a smaller cube where that serves."""
     kept = tuple(case for case in wanted if fits(case))
-    if not kept:
+    if not kept and smaller:
         dtypes = dict.fromkeys(case.dtype for case in wanted)
         kept = tuple(case for case in (_case(d, _SMALL_CUBE) for d in dtypes) if fits(case))
     return kept, tuple(case for case in wanted if case not in kept)
 
 
 def _case(dtype: NumberType, shape: "tuple[int, int, int]") -> Multiplication:
-    return Multiplication(dtype, *shape, entry=Entry.SCALED if dtype == FP8 else Entry.MATMUL)
+    entry = {FP8: Entry.SCALED, INT8: Entry.INT_MM}.get(dtype, Entry.MATMUL)
+    return Multiplication(dtype, *shape, entry=entry)

@@ -22,9 +22,9 @@ from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.status import DeviceKind, Status
 from ...protocol.timing import low_ones
 from .bench import FLUSH_BYTES
-from .cases import LIBRARY_BYTES, Multiplication, cases, fitting
+from .cases import LIBRARY_BYTES, Multiplication, asked_shape, cases, fitting
 from .device import IN_A_ROW, GemmBench, GemmResult, measure_rows
-from .report import GEMM, Taken, entries_note, measurement
+from .report import GEMM, GEMM_INT8, Taken, entries_note, measurement
 from .work import precision
 
 SPEC = ProbeSpec(
@@ -32,7 +32,8 @@ SPEC = ProbeSpec(
     title="Matrix multiplication",
     measures=(
         "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
-        "through matmul and linear, with the clock, power and throttling seen meanwhile."
+        "through matmul and linear, fp64 and int8 on a cube, with the clock, power and throttling "
+        "seen meanwhile."
     ),
     method="gemm/5",
     minimum_gpus=1,
@@ -43,7 +44,7 @@ SPEC = ProbeSpec(
     seconds_alone=5.0,
     level_factors={"quick": 0.24, "normal": 1.0, "full": 3.0},
     loads=("compute", "memory"),
-    quantities=(GEMM,),
+    quantities=(GEMM, GEMM_INT8),
 )
 
 _STEERING = (
@@ -64,13 +65,15 @@ def run(request: WorkerRequest, emit: Emit) -> None:
     `alone` times one device after the other; else all run at once, each in its own memory.
     """
     level = level_of(request.params)
+    shape = asked_shape(request.params)
     backend, opened = open_torch_devices(request, SPEC, emit)
     steering = {name: os.environ[name] for name in _STEERING if name in os.environ}
     if steering:
         shown = ", ".join(f"{name}={one_line(text, 40)}" for name, text in steering.items())
         emit(Note("gemm-variables", f"The GEMM library runs with {shown}.", steering))
     torch = importlib.import_module("torch")
-    walk = _Walk(torch, backend.kind, opened, request, level, emit)
+    cpu = backend.kind == DeviceKind.CPU
+    walk = _Walk(torch, backend.kind, opened, request, emit, cases(level, cpu=cpu, shape=shape))
     try:
         walk.measure_all()
     finally:
@@ -86,17 +89,20 @@ class _Walk:
         kind: str,
         devices: Sequence[DeviceRecord],
         request: WorkerRequest,
-        level: str,
         emit: Emit,
+        wanted: "tuple[Multiplication, ...]",
     ) -> None:
         self._torch = torch
         self._kind = kind
         self._emit = emit
         self._alone = request.params.get("alone") is True
         forced = request.params.get("force") is True
-        wanted = cases(level, cpu=kind == DeviceKind.CPU)
+        level, smaller = level_of(request.params), asked_shape(request.params) is None
         rooms = [room_bytes(device, kind, forced=forced) for device in devices]
-        plans = [plan(device, wanted, room, emit) for device, room in zip(devices, rooms)]
+        plans = [
+            plan(device, wanted, room, emit, smaller=smaller)
+            for device, room in zip(devices, rooms)
+        ]
         self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
         rep_ms = 5.0 if kind == DeviceKind.CPU else 100.0 if level == "quick" else 200.0
         self._sensors = Sensors([device.pci_address for device in devices])
@@ -250,12 +256,19 @@ def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int
 
 
 def plan(
-    device: DeviceRecord, wanted: "tuple[Multiplication, ...]", room: Optional[int], emit: Emit
+    device: DeviceRecord,
+    wanted: "tuple[Multiplication, ...]",
+    room: Optional[int],
+    emit: Emit,
+    *,
+    smaller: bool = True,
 ) -> "tuple[Multiplication, ...]":
-    """The cases that fit; ProbeStopped if none does."""
+    """The cases that fit, else a smaller cube where that serves; ProbeStopped if none does."""
     if room is None:
         return wanted
-    kept, dropped = fitting(wanted, lambda case: case.memory_bytes + FLUSH_BYTES <= room)
+    kept, dropped = fitting(
+        wanted, lambda case: case.memory_bytes + FLUSH_BYTES <= room, smaller=smaller
+    )
     if not kept:
         raise ProbeStopped(
             Status.REFUSED,

@@ -7,12 +7,13 @@ from typing import Any, Optional
 
 from ...protocol.messages import MeasuredValue, Note
 from ...protocol.quantity import Quantity
-from .cases import FP8, Entry, Multiplication
+from .cases import FP8, INT8, Entry, Multiplication
 from .device import GemmBench, GemmResult
 
 GEMM = Quantity(
     "gemm", "", unit="TFLOP/s", counted="2MNK floating point operations", main_variant="bf16"
 )
+GEMM_INT8 = Quantity("gemm_int8", "", unit="TOP/s", counted="2MNK operations of whole numbers")
 ENTRY_DIFFERENCE = 0.03
 """If two functions for the same product differ by more, a note says so."""
 _CALLS = {
@@ -20,6 +21,7 @@ _CALLS = {
     Entry.LINEAR: "F.linear",
     Entry.SCALED: "torch._scaled_mm",
     Entry.SCALED_FAST: "torch._scaled_mm with fast accumulation",
+    Entry.INT_MM: "torch._int_mm",
 }
 
 
@@ -39,7 +41,8 @@ class Taken:
 def measurement(
     case: Multiplication, taken: Taken, *, device_kind: str, method: str
 ) -> MeasuredValue:
-    """The figure in TFLOP/s, or the reason why there is none."""
+    """The figure in TFLOP/s, of int8 in TOP/s, or the reason why there is none."""
+    quantity = quantity_of(case)
     key, result = taken.bench.record.key, taken.result
     figures: dict[str, Any] = {}
     details: dict[str, Any] = {
@@ -69,7 +72,7 @@ def measurement(
     call = _CALLS[case.entry]
     others = "while other GPUs multiply too" if taken.together else "nothing else running"
     return MeasuredValue(
-        name=GEMM.key,
+        name=quantity.key,
         src=key,
         dst="",
         method=method,
@@ -77,14 +80,19 @@ def measurement(
         engine=f"{result.library} by {call}" if result.library else call,
         direction=f"{key} multiplies in its own memory, {others}",
         verdict=result.verdict,
-        unit=GEMM.unit,
+        unit=quantity.unit,
         why=why,
         attempt=taken.attempt,
         variant=case.kind if result.unsupported and not taken.checked else case.name,
-        counted=GEMM.counted,
+        counted=quantity.counted,
         details=details,
         **figures,
     )
+
+
+def quantity_of(case: Multiplication) -> Quantity:
+    """The quantity of a multiplication: whole numbers are no floating point operations."""
+    return GEMM_INT8 if case.dtype == INT8 else GEMM
 
 
 def entries_note(figures: "Mapping[tuple[str, Multiplication], float]") -> Optional[Note]:

@@ -7,9 +7,11 @@ from typing import Any, Optional
 from ...protocol.errors import WorkerError
 from ...protocol.plaintext import one_line
 from ...protocol.status import DeviceKind
-from .cases import FP8, TF32, Entry, Multiplication
+from .cases import FP8, INT8, TF32, Entry, Multiplication
 
-TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
+TOLERANCE = {
+    "bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2, "int8": 0.0, "fp64": 1e-12,
+}  # fmt: skip
 """Limits of the relative root mean square error: a few times the rounding errors."""
 FULL_PRECISION = 3e-5
 """The error of fp32 stays below this; that of TF32, with 10 bits of mantissa, does not."""
@@ -51,7 +53,7 @@ class Multiplier:
         self._b: Any = None
 
     def prepare(self, case: Multiplication) -> Work:
-        """Draw normally distributed operands and build the call; Unsupported if there is none."""
+        """Draw operands (see `_drawn`) and build the call; Unsupported if there is none."""
         why = self._missing(case.dtype)
         if why:
             raise Unsupported(why)
@@ -59,8 +61,8 @@ class Multiplier:
         # All functions but matmul take B as N x K: linear as weight, scaled_mm by columns.
         b_shape = (case.k, case.n) if case.entry == Entry.MATMUL else (case.n, case.k)
         self._a, self._b = (
-            self._normal(case.dtype, case.m, case.k),
-            self._normal(case.dtype, *b_shape),
+            self._drawn(case.dtype, case.m, case.k),
+            self._drawn(case.dtype, *b_shape),
         )
         try:
             work = self._call(case)
@@ -75,12 +77,16 @@ class Multiplier:
             raise Unsupported(one_line(str(error), 300)) from error
         return work
 
-    def _normal(self, dtype: str, rows: int, columns: int) -> Any:
-        torch = self._torch
-        kind = {"fp16": torch.float16, "tf32": torch.float32, "fp32": torch.float32}.get(
-            dtype, torch.bfloat16
-        )
-        made = torch.randn(rows, columns, generator=self._random, device=self.device, dtype=kind)
+    def _drawn(self, dtype: str, rows: int, columns: int) -> Any:
+        """Normally distributed numbers; of int8 every value alike."""
+        torch, made_with = self._torch, {"generator": self._random, "device": self.device}
+        if dtype == INT8:
+            return torch.randint(-128, 128, (rows, columns), dtype=torch.int8, **made_with)
+        kind = {
+            "fp16": torch.float16, "tf32": torch.float32, "fp32": torch.float32,
+            "fp64": torch.float64,
+        }.get(dtype, torch.bfloat16)  # fmt: skip
+        made = torch.randn(rows, columns, dtype=kind, **made_with)
         return made.to(self._float8()) if dtype == FP8 else made
 
     def _call(self, case: Multiplication) -> Work:
@@ -89,6 +95,10 @@ class Multiplier:
             return lambda: torch.matmul(a, b)
         if case.entry == Entry.LINEAR:
             return lambda: torch.nn.functional.linear(a, b)
+        if case.entry == Entry.INT_MM:
+            if not hasattr(torch, "_int_mm"):
+                raise Unsupported(f"torch {torch.__version__} has no _int_mm")
+            return lambda: torch._int_mm(a, b.t())
         scale, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
         # Up to torch 2.4 the scales are keyword-only and the result is a tuple.
         more = {"use_fast_accum": True} if case.entry == Entry.SCALED_FAST else {}
@@ -136,6 +146,8 @@ class Multiplier:
         major, minor = torch.cuda.get_device_capability(self.device)
         if dtype == FP8 and (major, minor) < (8, 9):
             return f"compute capability {major}.{minor} has no FP8 tensor cores: 8.9 and newer do"
+        if dtype == INT8 and (major, minor) < (7, 5):
+            return f"compute capability {major}.{minor} has no INT8 tensor cores: 7.5 and newer do"
         if dtype in ("tf32", "bf16") and major < 8:
             return f"compute capability {major}.{minor} has no such tensor cores: 8.0 and newer do"
         return ""
@@ -146,21 +158,26 @@ class Multiplier:
         came = work()
         rows = torch.linspace(0, case.m - 1, min(_CHECKED_ROWS, case.m)).long().tolist()
         # Row by row: older versions of torch cannot index float8 with a list.
-        exact_rows = torch.stack([self._a[row].to(torch.float32) for row in rows]).double()
+        exact_rows = torch.stack([self._exact(self._a[row]) for row in rows])
         off, size = 0.0, 0.0
         for low in range(0, case.n, _CHECKED_COLUMNS):
             part = slice(low, low + _CHECKED_COLUMNS)
             b = self._b[:, part] if case.entry == Entry.MATMUL else self._b[part].t()
-            exact = exact_rows @ b.to(torch.float32).double()
+            exact = exact_rows @ self._exact(b)
             off += float((came[rows][:, part].double() - exact).square().sum().item())
             size += float(exact.square().sum().item())
         return float((off / size) ** 0.5) if size else float("nan")
+
+    def _exact(self, numbers: Any) -> Any:
+        """The same numbers in float64, which torch does not make of float8 in one step."""
+        torch = self._torch
+        return numbers if numbers.dtype == torch.float64 else numbers.to(torch.float32).double()
 
     def library(self, case: Multiplication) -> Optional[str]:
         """The library that torch reports for the call; None where torch does not say."""
         if self.device == DeviceKind.CPU:
             return None
-        if case.entry in (Entry.SCALED, Entry.SCALED_FAST):
+        if case.entry in (Entry.SCALED, Entry.SCALED_FAST, Entry.INT_MM):
             return "hipBLASLt" if self._is_hip else "cuBLASLt"
         try:
             chosen = str(self._torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]

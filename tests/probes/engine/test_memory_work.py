@@ -14,6 +14,7 @@ from gputop.probes.engine.library import EngineError
 from gputop.probes.engine.memory_work import (
     DRIVER_COPY,
     KERNEL_COPY,
+    L2_READ,
     OPERATIONS,
     READ,
     TRIAD,
@@ -21,6 +22,7 @@ from gputop.probes.engine.memory_work import (
     CpuArrays,
     GpuArrays,
     MemoryOperation,
+    l2_size,
     measure,
 )
 from tests.device_kernels.made_up import NOTHING, MadeUpDriver
@@ -40,16 +42,17 @@ class Gpu:
     """A made-up GPU with its arrays."""
 
     driver: MadeUpDriver
+    runtime: Cuda
     kernels: Kernels
     arrays: GpuArrays
 
     def becomes(self, *words: str) -> None:
         """Have new faults, and new arrays."""
         self.driver.becomes("devices=1", "op_ns=0", *words)
-        runtime = Cuda(self.driver.handle)
-        runtime.open([0])
-        self.kernels = Kernels(runtime)
-        self.arrays = GpuArrays(runtime, self.kernels, 0, SIZE)
+        self.runtime = Cuda(self.driver.handle)
+        self.runtime.open([0])
+        self.kernels = Kernels(self.runtime)
+        self.arrays = GpuArrays(self.runtime, self.kernels, 0, SIZE)
 
     def close(self) -> None:
         self.arrays.close()
@@ -87,6 +90,19 @@ def test_one_wrong_bit_is_found(gpu: Gpu, operation: MemoryOperation) -> None:
     assert not gpu.arrays.is_right(operation, SIZE)
     for other in OPERATIONS:
         assert gpu.arrays.is_right(other, SIZE) is (other is not operation)
+
+
+def test_the_l2_is_read_many_times_by_one_launch(gpu: Gpu) -> None:
+    small = l2_size(gpu.runtime, 0)
+    assert small == SIZE // 4
+    assert measure(gpu.arrays, L2_READ, small, 4, 3, 0.0).median == pytest.approx(2000), (
+        "every pass counts"
+    )
+    assert gpu.arrays.is_right(L2_READ, small)
+    gpu.close()
+    gpu.becomes("spoil=gputop_read@0", "l2_bytes=0")
+    assert not gpu.arrays.is_right(L2_READ, small)
+    assert l2_size(gpu.runtime, 0) is None, "the driver does not tell it"
 
 
 def test_a_sum_is_right_where_a_hold_gave_up(gpu: Gpu) -> None:

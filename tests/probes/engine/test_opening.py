@@ -217,6 +217,12 @@ def test_a_gpu_is_what_the_kernel_lists(driver: MadeUpDriver, nodes: Path) -> No
     assert [runtime.architecture(index) for index in range(3)] == ["gfx942", "gfx1101", "gfx942"]
     assert [runtime.multiprocessors(index) for index in range(3)] == [2, 96, 2]
     assert runtime.uuid(0) is None
+    assert runtime.l2_bytes(0) is None, "it lists no caches"
+    for place, (level, kilobytes) in enumerate(((1, 32), (2, 4096), (3, 262144))):
+        cache = runtime._folder(0) / "caches" / str(place)
+        cache.mkdir(parents=True)
+        (cache / "properties").write_text(f"level {level}\nsize {kilobytes}\nsibling_map 1,0\n")
+    assert runtime.l2_bytes(0) == 4 << 20
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def messages_of(
     monkeypatch.setattr(ScriptedBench, "times_ms", times)
     monkeypatch.setattr(gemm, "GemmBench", ScriptedBench)
     monkeypatch.setattr(
-        gemm, "cases", lambda level, cpu: (TINY, Multiplication(FP32, 48, 40, 24, Entry.LINEAR))
+        gemm, "cases", lambda level, **more: (TINY, Multiplication(FP32, 48, 40, 24, Entry.LINEAR))
     )
     gemm.run(WorkerRequest("gemm", params={"device": "cpu", "count": 3}), said.append)
     return said

@@ -19,6 +19,7 @@ from gputop.probes.catalog.gemm.cases import (
     Entry,
     Multiplication,
     NumberType,
+    asked_shape,
     cases,
     fitting,
 )
@@ -47,10 +48,11 @@ def test_levels_grow_and_every_type_is_timed() -> None:
     assert {case.dtype for case in quick} == {"bf16", "fp8"}
     assert {case.entry for case in quick} == {"matmul", "scaled_mm"}
     at_cube = {case.dtype for case in normal if (case.m, case.k, case.n) == CUBE}
-    assert at_cube == {"bf16", "fp16", "tf32", "fp32", "fp8"}
+    assert at_cube == {"bf16", "fp16", "tf32", "fp32", "fp8", "int8"}
+    assert [(case.dtype, case.m) for case in normal[-2:]] == [("int8", 8192), ("fp64", 4096)]
     linear = {(case.m, case.k, case.n) for case in normal if case.entry == "linear"}
     assert linear == set(SHAPES)
-    assert len(full) == len(set(full)) == 4 * 5 * 2 + 5 * 2
+    assert len(full) == len(set(full)) == 4 * 5 * 2 + 5 * 2 + 2
     # A power-limited clock depends on what ran before: the references alternate like this.
     assert [case.dtype for case in normal[:4]] == ["bf16", "fp8", "bf16", "fp8"]
     assert normal[0].m == normal[1].m
@@ -98,6 +100,51 @@ def test_a_full_gpu_takes_less_or_is_refused() -> None:
     small, dropped = fitting(cases("quick"), lambda case: case.m <= 4096)
     assert {case.m for case in small} == {4096}
     assert dropped == cases("quick")
+
+
+def test_a_shape_of_ones_own_is_the_only_one() -> None:
+    own = (4096, 512, 96)
+    for level, types in (("quick", {"bf16", "fp8"}), ("normal", set(NumberType))):
+        found = cases(level, shape=own)
+        assert {(case.m, case.k, case.n) for case in found} == {own}
+        assert {case.dtype for case in found} >= types
+    assert asked_shape({"shape": [4096, 512, 96]}) == own
+    assert asked_shape({}) is None
+    wrong: tuple[object, ...] = (
+        "4096",
+        [1, 2],
+        [1, 2, 0],
+        [1, 2, True],
+        [1, 2, 1.5],
+        [1, 2, 1 << 21],
+    )
+    for sizes in wrong:
+        with pytest.raises(ProbeStopped) as refused:
+            asked_shape({"shape": sizes})
+        assert refused.value.error == "refused"
+    with pytest.raises(ProbeStopped):  # not another, smaller one
+        it = device(6 * GIB)
+        plan(
+            it,
+            cases("quick", shape=(1 << 17, 1 << 17, 64)),
+            room_bytes(it, "gpu", forced=False),
+            [].append,
+            smaller=False,
+        )
+
+
+@pytest.mark.parametrize("case", cases("normal", cpu=True)[-2:], ids=lambda case: case.dtype)
+def test_whole_numbers_and_double_precision_are_checked(case: Multiplication) -> None:
+    multiplier = Multiplier(torch, "cpu")
+    work = multiplier.prepare(case)
+
+    def one_off() -> Any:
+        out = work()
+        out[0, 0] += 1
+        return out
+
+    assert judged(case.dtype, multiplier.relative_error(case, work)) == ("verified", None)
+    assert judged(case.dtype, multiplier.relative_error(case, one_off))[0] == "wrong-data"
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])

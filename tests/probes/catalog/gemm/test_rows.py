@@ -65,7 +65,7 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ActingBench]]:
         return made[-1]
 
     monkeypatch.setattr(gemm, "GemmBench", make)
-    monkeypatch.setattr(gemm, "cases", lambda level, cpu: ROW + SWITCHED)
+    monkeypatch.setattr(gemm, "cases", lambda level, **more: ROW + SWITCHED)
     before = threading.active_count()
     yield made
     assert threading.active_count() == before
@@ -247,7 +247,7 @@ def test_devices_of_different_plans_and_one_without_a_row(
     monkeypatch: pytest.MonkeyPatch, benches: list[ActingBench]
 ) -> None:
     plans = iter([ROW + SWITCHED, (ROW[2], *SWITCHED), SWITCHED])
-    monkeypatch.setattr(gemm, "plan", lambda *given: next(plans))
+    monkeypatch.setattr(gemm, "plan", lambda *given, **more: next(plans))
     said: list[Message] = []
     run(3, said.append)
     began = [tuple(bench.began) for bench in benches]
