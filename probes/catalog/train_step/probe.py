@@ -1,4 +1,4 @@
-"""A train step: forward and backward of a few transformer layers, alone and data parallel.
+"""A train step: forward and backward of a few transformer layers, alone and in three layouts.
 
 The layers are those of Llama 3 8B in bf16, without embedding, vocabulary head and optimizer. They
 run in eager PyTorch, because torch.compile takes a minute before its first step and its gain
@@ -24,9 +24,15 @@ from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.quantity import Quantity
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.status import DeviceKind
+from .layouts import TOLERANCE, WATCHED, Layout, NoLayout, lay_out, own_part, whole
 from .model import SMALLEST, Stack, attention_of, build, fitting, stacks
 
 ALONE, TOGETHER = "alone", "together"
+_IN_COMMON = {
+    Layout.DATA: "all GPUs, gradients in common",
+    Layout.SHARDED: "all GPUs, each with a part of the weights",
+    Layout.TENSOR: "all GPUs, each with a part of every product",
+}
 TRAIN_STEP = Quantity(
     "train_step",
     "",
@@ -45,15 +51,24 @@ Work = Callable[[], Any]
 
 
 def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]":
-    """Each rank alone with every stack of the level, then all ranks together."""
+    """Each rank alone with every stack of the level, then all ranks in every layout.
+
+    All stacks run data parallel, the first one also sharded and split, but at the quick level.
+    """
+    wanted = tuple(enumerate(stacks(params, cpu=cpu)))
     found = [OPEN]
-    for kind in (ALONE, TOGETHER) if ranks > 1 else (ALONE,):
-        if kind == TOGETHER:
-            found.append(INIT)
-        for place, stack in enumerate(stacks(params, cpu=cpu)):
-            how = "each GPU alone" if kind == ALONE else "all GPUs, gradients in common"
-            what = f"train step of {stack.sequence} tokens, {how}"
-            found.append(Step(kind, what, first=place == 0, variant=str(place)))
+    for place, stack in wanted:
+        what = f"train step of {stack.sequence} tokens, each GPU alone"
+        found.append(Step(ALONE, what, first=place == 0, variant=str(place)))
+    if ranks == 1:
+        return tuple(found)
+    layouts = [(Layout.DATA, *one) for one in wanted]
+    if level_of(params) != "quick":
+        layouts += [(layout, *wanted[0]) for layout in (Layout.SHARDED, Layout.TENSOR)]
+    found.append(INIT)
+    for layout, place, stack in layouts:
+        what = f"train step of {stack.sequence} tokens, {_IN_COMMON[layout]}"
+        found.append(Step(TOGETHER, what, first=place == 0, variant=f"{place} {layout}"))
     return tuple(found)
 
 
@@ -83,18 +98,25 @@ class TrainMember(Member):
         if step.name == INIT.name:
             self.group.open(eager=True)
             return
-        stack = self._stack(int(step.variant))
+        place, _, kind = step.variant.partition(" ")
+        stack, layout = self._stack(int(place)), Layout(kind) if kind else None
         self._release()
         torch = self._torch
-        torch.manual_seed(1000 + self.rank)  # other weights and inputs on each rank
+        # Other weights and inputs on each rank, unless the layout is of one model or one input.
+        torch.manual_seed(1000 + (0 if layout and layout.same_weights else self.rank))
         model = build(torch, stack, self.here.device, self._dtype)
+        torch.manual_seed(2000 + (0 if layout and layout.same_input else self.rank))
         shape = (stack.batch, stack.sequence, stack.hidden)
         states = torch.randn(shape, device=self.here.device, dtype=self._dtype)
         states.requires_grad_(True)
-        if step.name == ALONE:
+        if layout is None:
             self._alone(step, stack, model, states)
-        else:
-            self._together(step, stack, model, states)
+            return
+        try:
+            self._together(step, stack, layout, model, states)
+        except NoLayout as answer:
+            if self.rank == 0:
+                self.emit(Note("train-layout", f"No figure for {layout}: {answer}."))
 
     def _stack(self, place: int) -> Stack:
         """The stack that fits on the fullest GPU, the same in every rank."""
@@ -142,31 +164,36 @@ class TrainMember(Member):
             )
             self.emit(Note("train-memory", text))
 
-    def _together(self, step: Step, stack: Stack, model: Any, states: Any) -> None:
-        parallel = self._torch.nn.parallel.DistributedDataParallel(
-            model,
-            device_ids=None if self._cpu else [self.here.torch_device().index],
-            gradient_as_bucket_view=True,
-        )
+    def _together(
+        self, step: Step, stack: Stack, layout: Layout, model: Any, states: Any
+    ) -> None:  # fmt: skip
+        expected = None if layout is Layout.DATA else self._expected(model, states, layout)
+        parallel = lay_out(
+            self._torch, layout, model, self.here.torch_device(), self.ranks, stack
+        )  # fmt: skip
         work = self._work(parallel, states)
         # Every rank takes as many steps; the first steps of rank 0 decide.
         once = float(self.share(f"once/{step.variant}", repr(self._first_seconds(work)))[0])
         loss, times, seen = self._timed(work, once)
         # Every rank does both checks, because the second one waits for all.
-        found = self._not_finite(loss, model), self._unequal(model)
+        found = (
+            self._not_finite(loss, model),
+            self._unequal(model) if expected is None else self._unlike(loss, model, expected),
+        )
         answers = self.share(f"end/{step.variant}", json.dumps([times, *found]))
         if self.rank != 0:
             return
         all_times, *why = zip(*(json.loads(text) for text in answers))
         wrong = next((text for texts in why for text in texts if text), "")
         times = max(all_times, key=statistics.median)
-        alone = self._alone_tflops[step.variant]
-        tflops = _tflops(stack, statistics.median(times))
+        alone = self._alone_tflops[step.variant.partition(" ")[0]]
+        inputs = 1 if layout.same_input else self.ranks
+        tflops = _tflops(stack, statistics.median(times), self.ranks // inputs)
         self._figure(
-            stack, times, seen, "", "data parallel",
-            f"{self.ranks} GPUs compute forward and backward, {self.here.library} adds gradients "
-            "up in buckets meanwhile", wrong,
-            tokens_per_second=_tokens_per_second(stack, times, self.ranks),
+            stack, times, seen, "", layout,
+            f"{self.ranks} GPUs compute forward and backward, {self.here.library} "
+            f"{layout.meanwhile}", wrong, split_over=self.ranks // inputs,
+            tokens_per_second=_tokens_per_second(stack, times, inputs),
             ranks=self.ranks,
             sensors_of=self._key,
             part_of_slowest_alone=round(tflops / min(alone), 4),
@@ -230,10 +257,32 @@ class TrainMember(Member):
         if not bool(self._torch.isfinite(loss)):
             return f"rank {self.rank}: the loss is not finite"
         norm = self._torch.linalg.vector_norm
-        gradients = [parameter.grad for parameter in model.parameters()]
+        gradients = [own_part(parameter.grad) for parameter in model.parameters()]
         size = sum(float(norm(g, dtype=self._torch.float32).item()) for g in gradients)
         if not 0 < size < float("inf"):
             return f"rank {self.rank}: the gradients are zero or not finite"
+        return ""
+
+    def _expected(self, model: Any, states: Any, layout: Layout) -> "tuple[Any, Any]":
+        """The loss and the last product's gradient that the whole model gives, of all ranks."""
+        loss = self._work(model, states)()
+        gradient = getattr(model[-1], WATCHED).weight.grad.float()
+        if not layout.same_input:
+            self.group.all_reduce(gradient)()
+            gradient /= self.ranks
+        model.zero_grad(set_to_none=True)
+        return loss.detach(), gradient
+
+    def _unlike(self, loss: Any, model: Any, expected: "tuple[Any, Any]") -> str:
+        """How loss or gradient differ from those of the whole model; "" if they do not."""
+        gradient = whole(getattr(model[-1], WATCHED).weight.grad).float()
+        for what, came, whole_one in (
+            ("loss", loss.detach(), expected[0]), ("gradient", gradient, expected[1]),
+        ):  # fmt: skip
+            norm = self._torch.linalg.vector_norm
+            off = float((norm(came - whole_one) / norm(whole_one)).item())
+            if not off <= TOLERANCE:  # a NaN is wrong too
+                return f"rank {self.rank}: the {what} is {off:.0%} off that of the whole model"
         return ""
 
     def _unequal(self, model: Any) -> str:
@@ -248,7 +297,7 @@ class TrainMember(Member):
 
     def _figure(
         self, stack: Stack, times: "list[float]", seen: "dict[str, Any]", src: str,
-        variant: str, direction: str, wrong: str, **more: Any,
+        variant: str, direction: str, wrong: str, split_over: int = 1, **more: Any,
     ) -> None:  # fmt: skip
         median_ms = statistics.median(times)
         details: dict[str, Any] = {
@@ -271,10 +320,10 @@ class TrainMember(Member):
                 direction=direction,
                 verdict="wrong-data" if wrong else "verified",
                 why=wrong or None,
-                value=_tflops(stack, median_ms),
+                value=_tflops(stack, median_ms, split_over),
                 unit=TRAIN_STEP.unit,
-                minimum=_tflops(stack, max(times)),
-                maximum=_tflops(stack, min(times)),
+                minimum=_tflops(stack, max(times), split_over),
+                maximum=_tflops(stack, min(times), split_over),
                 variant=variant if stack.sequence == usual else
                 f"{variant}, sequence {stack.sequence}",
                 counted=TRAIN_STEP.counted,
@@ -283,9 +332,9 @@ class TrainMember(Member):
         )  # fmt: skip
 
 
-def _tflops(stack: Stack, milliseconds: float) -> float:
-    """10^12 model FLOP per second on each GPU, five digits."""
-    return float(f"{stack.step_flop / milliseconds / 1e9:.5g}")
+def _tflops(stack: Stack, milliseconds: float, split_over: int = 1) -> float:
+    """10^12 model FLOP per second on each GPU, five digits; `split_over`: GPUs for one input."""
+    return float(f"{stack.step_flop / split_over / milliseconds / 1e9:.5g}")
 
 
 def _tokens_per_second(stack: Stack, times: "list[float]", ranks: int) -> float:
@@ -298,7 +347,8 @@ SPEC = ProbeSpec(
     title="Train step",
     measures=(
         "Model TFLOP/s and tokens per second of Llama-like layers in bf16, forward and backward: "
-        "each GPU alone, then data parallel with gradients added up during the backward pass."
+        "each GPU alone, then data parallel with gradients added up during the backward pass, "
+        "fully sharded, and tensor parallel."
     ),
     method="train-step/1",
     minimum_gpus=1,
@@ -326,6 +376,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
 
 def _answer(trouble: Trouble, crew: Crew) -> Optional[MeasuredValue]:
     """Report as a figure that training together does not end."""
+    layout = trouble.step.variant.partition(" ")[2] or Layout.DATA
     if trouble.step.name not in (TOGETHER, "init"):
         return None
     return MeasuredValue(
@@ -338,5 +389,5 @@ def _answer(trouble: Trouble, crew: Crew) -> Optional[MeasuredValue]:
         direction=trouble.step.what,
         verdict=trouble.error,
         why=trouble.text,
-        variant="data parallel",
+        variant=layout,
     )

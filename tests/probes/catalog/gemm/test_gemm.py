@@ -122,15 +122,10 @@ def test_a_shape_of_ones_own_is_the_only_one() -> None:
         with pytest.raises(ProbeStopped) as refused:
             asked_shape({"shape": sizes})
         assert refused.value.error == "refused"
+    it, said = device(6 * GIB), list[Message]()
+    wanted, room = cases("quick", shape=(1 << 17, 1 << 17, 64)), room_bytes(it, "gpu", forced=False)
     with pytest.raises(ProbeStopped):  # not another, smaller one
-        it = device(6 * GIB)
-        plan(
-            it,
-            cases("quick", shape=(1 << 17, 1 << 17, 64)),
-            room_bytes(it, "gpu", forced=False),
-            [].append,
-            smaller=False,
-        )
+        plan(it, wanted, room, said.append, smaller=False)
 
 
 @pytest.mark.parametrize("case", cases("normal", cpu=True)[-2:], ids=lambda case: case.dtype)

@@ -6,14 +6,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gputop.probes.catalog.train_step import layouts
 from gputop.probes.catalog.train_step import model as train_model
 from gputop.probes.catalog.train_step import probe as train_step
+from gputop.probes.catalog.train_step.layouts import Layout, NoLayout, lay_out
 from gputop.probes.catalog.train_step.model import (
     SMALLEST,
     Stack,
@@ -143,8 +144,14 @@ def test_the_figures_of_levels_compare() -> None:
 
 def test_one_rank_has_nobody_to_train_with() -> None:
     assert [step.name for step in steps(1, {}, cpu=False)] == ["open", "alone"]
-    kinds = [step.name for step in steps(4, {"level": "full"}, cpu=False)]
-    assert kinds == ["open", "alone", "alone", "init", "together", "together"]
+    found = [(step.name, step.variant) for step in steps(4, {"level": "full"}, cpu=False)]
+    assert found == [
+        ("open", ""), ("alone", "0"), ("alone", "1"), ("init", ""),
+        ("together", "0 data parallel"), ("together", "1 data parallel"),
+        ("together", "0 fully sharded"), ("together", "0 tensor parallel"),
+    ]  # fmt: skip
+    quick = [step.variant for step in steps(4, {"level": "quick"}, cpu=False)]
+    assert quick == ["", "0", "", "0 data parallel"]
 
 
 def member(group: Any = None, key: str = "0000:06:00.0") -> TrainMember:
@@ -197,8 +204,8 @@ def test_training_together_that_fails_is_an_answer() -> None:
     assert train_step._answer(Trouble(Status.FAILED, "out of memory", OPEN), crew) is None
 
 
-def run(tmp_path: Path, count: int) -> Outcome:
-    params = {"device": "cpu", "count": count, "level": "full" if count == 1 else "quick"}
+def run(count: int, level: str) -> Outcome:
+    params = {"device": "cpu", "count": count, "level": level}
     return run_probe(
         WorkerRequest("train-step", params=params), sys.executable, lambda message: None, 60.0,
         threading.Event(), torch=True,
@@ -211,19 +218,20 @@ def figures(outcome: Outcome) -> dict[tuple[str, str], MeasuredValue]:
     return {(m.variant, m.src): m for m in outcome.measurements}
 
 
-def test_two_ranks_train_alone_and_together(tmp_path: Path) -> None:
-    found = figures(run(tmp_path, 2))
+def test_two_ranks_train_alone_and_in_every_layout() -> None:
+    found = figures(run(2, "normal"))
     assert found.keys() == {
-        ("one GPU", "cpu:0"), ("one GPU", "cpu:1"), ("data parallel", ""),
+        ("one GPU", "cpu:0"), ("one GPU", "cpu:1"), *((str(layout), "") for layout in Layout),
     }  # fmt: skip
     for (variant, _), m in found.items():
         assert (m.name, m.unit, m.verdict, m.why) == ("train_step", "TFLOP/s", "verified", None)
         assert m.value is not None
-        ranks = 2 if variant == "data parallel" else 1
+        ranks = 2 if variant in ("data parallel", "fully sharded") else 1
         details = m.details
         tokens = details["sequence"] * details["batch"]
+        own = 0.5 if variant == "tensor parallel" else 1  # of the products of its tokens
         assert m.value == pytest.approx(
-            tokens * details["flop_per_token"] / details["step_ms"] / 1e9, rel=1e-2
+            own * tokens * details["flop_per_token"] / details["step_ms"] / 1e9, rel=1e-2
         )
         assert details["tokens_per_second"] == pytest.approx(
             ranks * tokens / details["step_ms"] * 1000, rel=1e-2
@@ -235,8 +243,39 @@ def test_two_ranks_train_alone_and_together(tmp_path: Path) -> None:
     assert together["slowest_alone"] == slowest[1]
 
 
-def test_one_rank_says_that_it_is_alone(tmp_path: Path) -> None:
-    outcome = run(tmp_path, 1)
+def test_three_ranks_cannot_split_two_heads() -> None:
+    torch_device = torch.device("cpu")
+    with pytest.raises(NoLayout, match="2 heads of keys cannot be split over 3 GPUs"):
+        lay_out(torch, Layout.TENSOR, made(), torch_device, 3, TINY)
+    old = SimpleNamespace(__version__="2.1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layouts.importlib, "import_module", raising)
+        with pytest.raises(NoLayout, match=r"torch 2\.1 has no fully_shard"):
+            lay_out(old, Layout.SHARDED, made(), torch_device, 2, TINY)
+        with pytest.raises(NoLayout, match=r"torch 2\.1 has no tensor parallelism"):
+            lay_out(old, Layout.TENSOR, made(), torch_device, 2, TINY)
+
+
+def raising(name: str) -> Any:
+    raise ImportError(name)
+
+
+def test_a_layout_that_computes_something_else_is_found() -> None:
+    model = made()
+    loss = model(states_of()).square().mean()
+    loss.backward()
+    gradient = model[-1].down.weight.grad.clone()
+    assert member()._unlike(loss, model, (loss.detach(), gradient)) == ""
+    assert "the loss is" in member()._unlike(loss * 1.1, model, (loss.detach(), gradient))
+    assert "the gradient is" in member()._unlike(
+        loss, model, (loss.detach(), gradient * float("nan"))
+    )
+    model[-1].down.weight.grad[:16] = 0
+    assert "the gradient is" in member()._unlike(loss, model, (loss.detach(), gradient))
+
+
+def test_one_rank_says_that_it_is_alone() -> None:
+    outcome = run(1, "full")
     found = figures(outcome)
     assert found.keys() == {("one GPU", "cpu:0"), ("one GPU, sequence 64", "cpu:0")}
     assert "nothing else running" in found["one GPU", "cpu:0"].direction

@@ -1,0 +1,109 @@
+"""How the ranks share a train step: each with all weights, with a part of each, or of each product.
+
+Data parallel is torch's DistributedDataParallel; fully sharded its `fully_shard`, layer by layer
+(ZeRO-3); tensor parallel splits the heads and the inner width of every layer, as Megatron does,
+with two all-reduces forward and two backward in each.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.errors import WorkerError
+from ...protocol.status import ClosedWord
+from .model import Stack
+
+_COLUMNS = ("query", "key", "value", "gate", "up")
+_ROWS = ("out", "down")
+WATCHED = "down"
+"""The product whose gradient is compared: it stands last, so that all before it must be right."""
+TOLERANCE = 0.05
+"""Of loss and gradient, relative: bf16 rounds sums that another order adds up to a few percent."""
+
+
+class Layout(ClosedWord):
+    """A layout, as its figure is called."""
+
+    DATA = "data parallel"
+    SHARDED = "fully sharded"
+    TENSOR = "tensor parallel"
+
+    @property
+    def same_weights(self) -> bool:
+        """Whether every rank must begin with the weights of the others; DDP hands them round."""
+        return self is not Layout.DATA
+
+    @property
+    def same_input(self) -> bool:
+        """Whether all ranks compute the same tokens."""
+        return self is Layout.TENSOR
+
+    @property
+    def meanwhile(self) -> str:
+        """What the ranks do besides computing."""
+        return {
+            Layout.DATA: "adds gradients up in buckets meanwhile",
+            Layout.SHARDED: "gathers each layer's weights twice and adds its gradients up in parts",
+            Layout.TENSOR: "adds up halves of products, four times in each layer",
+        }[self]
+
+
+class NoLayout(WorkerError):  # noqa: N818  (an answer, not an error)
+    """A layout that torch or the number of ranks does not allow; the text says why."""
+
+
+def lay_out(torch: Any, layout: Layout, model: Any, place: Any, ranks: int, stack: Stack) -> Any:
+    """The model in this layout on a torch device; NoLayout where there is none."""
+    makers: dict[Layout, Callable[[], Any]] = {
+        Layout.DATA: lambda: _data(torch, model, place),
+        Layout.SHARDED: lambda: _sharded(torch, model),
+        Layout.TENSOR: lambda: _tensor(torch, model, place, ranks, stack),
+    }
+    return makers[layout]()
+
+
+def whole(gradient: Any) -> Any:
+    """A gradient as one tensor; every rank must ask for one that is spread over them."""
+    return gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
+
+
+def own_part(gradient: Any) -> Any:
+    """What this rank holds of a gradient."""
+    return gradient.to_local() if hasattr(gradient, "to_local") else gradient
+
+
+def _data(torch: Any, model: Any, place: Any) -> Any:
+    ids = None if place.type == "cpu" else [place.index]
+    parallel = torch.nn.parallel.DistributedDataParallel
+    return parallel(model, device_ids=ids, gradient_as_bucket_view=True)
+
+
+def _sharded(torch: Any, model: Any) -> Any:
+    shard = None
+    for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
+        try:
+            shard = importlib.import_module(name).fully_shard
+            break
+        except (ImportError, AttributeError):  # 2.6 brought the first name, 2.2 the second
+            continue
+    if shard is None:
+        raise NoLayout(f"torch {torch.__version__} has no fully_shard")
+    for layer in model:
+        shard(layer)
+    return shard(model) or model  # old versions give nothing back
+
+
+def _tensor(torch: Any, model: Any, place: Any, ranks: int, stack: Stack) -> Any:
+    if stack.kv_heads % ranks or stack.ffn % ranks:
+        raise NoLayout(f"{stack.kv_heads} heads of keys cannot be split over {ranks} GPUs")
+    try:
+        parallel = importlib.import_module("torch.distributed.tensor.parallel")
+        mesh = importlib.import_module("torch.distributed.device_mesh")
+        column, row = parallel.ColwiseParallel, parallel.RowwiseParallel
+        made = mesh.init_device_mesh(place.type, (ranks,))
+    except (ImportError, AttributeError) as error:
+        raise NoLayout(f"torch {torch.__version__} has no tensor parallelism") from error
+    for layer in model:
+        plan = {name: column() for name in _COLUMNS} | {name: row() for name in _ROWS}
+        parallel.parallelize_module(layer, made, plan)
+    return model
