@@ -137,7 +137,7 @@ def _halves(torch: Any, model: Any, place: int) -> None:
     """Megatron's two functions by hand: what enters a layer's part, and what leaves it."""
     dist, nn = torch.distributed, torch.nn
 
-    class Enter(torch.autograd.Function):  # type: ignore[misc,name-defined]
+    class Enter(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(context: Any, x: Any) -> Any:
             return x.view_as(x)
@@ -148,7 +148,7 @@ def _halves(torch: Any, model: Any, place: int) -> None:
             dist.all_reduce(gradient)
             return gradient
 
-    class Leave(torch.autograd.Function):  # type: ignore[misc,name-defined]
+    class Leave(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(context: Any, x: Any) -> Any:
             dist.all_reduce(x)

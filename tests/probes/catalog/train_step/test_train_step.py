@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.catalog.train_step import layouts
 from gputop.probes.catalog.train_step import model as train_model
 from gputop.probes.catalog.train_step import probe as train_step
 from gputop.probes.catalog.train_step.layouts import Layout, NoLayout, lay_out
@@ -249,7 +248,7 @@ def test_three_ranks_cannot_split_two_heads() -> None:
         lay_out(torch, Layout.TENSOR, made(), torch_device, 3, TINY)
     old = SimpleNamespace(__version__="2.1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layouts.importlib, "import_module", raising)
+        patch.setattr("importlib.import_module", raising)
         with pytest.raises(NoLayout, match=r"torch 2\.1 has no fully_shard"):
             lay_out(old, Layout.SHARDED, made(), torch_device, 2, TINY)
         with pytest.raises(NoLayout, match=r"torch 2\.1 has no tensor parallelism"):
