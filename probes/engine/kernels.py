@@ -116,6 +116,8 @@ PIECE_BYTES = 16
 """Sizes are multiples of this."""
 THREADS = 512
 """Threads of a block, as in nvbandwidth; for timed kernels one block for each multiprocessor."""
+IN_FLIGHT = 12
+"""Loads of one thread under way, as kernels.cu has it."""
 _PLAIN_BLOCKS = 8
 """Blocks for each multiprocessor where nothing is timed."""
 _NO_PLACE = (1 << 64) - 1
@@ -148,6 +150,11 @@ class Kernels:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._loaded: dict[int, _Loaded] = {}
+
+    @staticmethod
+    def round_bytes(multiprocessors: int) -> int:
+        """What a timed kernel has under way at once: IN_FLIGHT pieces for each thread."""
+        return multiprocessors * THREADS * IN_FLIGHT * PIECE_BYTES
 
     def prepare(self, index: int) -> None:
         """Load for one device now, not at its first kernel; EngineError if that fails."""

@@ -89,8 +89,12 @@ def measure(
 
 def l2_size(runtime: Runtime, index: int) -> Optional[int]:
     """The bytes of an array that an L2 holds for every reader; None where its size is not told."""
-    whole = runtime.l2_bytes(index)
-    return whole // _PART_OF_L2 & -PIECE_BYTES if whole else None
+    told = runtime.l2_bytes(index)
+    if not told:
+        return None
+    # Whole rounds of the kernel, in which all loads of a thread are under way at once.
+    size, round_bytes = told // _PART_OF_L2, Kernels.round_bytes(runtime.multiprocessors(index))
+    return size // round_bytes * round_bytes or size & -PIECE_BYTES
 
 
 class GpuArrays:

@@ -24,7 +24,7 @@ from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.quantity import Quantity
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.status import DeviceKind
-from .layouts import TOLERANCE, WATCHED, Layout, NoLayout, lay_out, own_part, whole
+from .layouts import TOLERANCE, WATCHED, Layout, NoLayout, compared, lay_out, own_part
 from .model import SMALLEST, Stack, attention_of, build, fitting, stacks
 
 ALONE, TOGETHER = "alone", "together"
@@ -178,7 +178,9 @@ class TrainMember(Member):
         # Every rank does both checks, because the second one waits for all.
         found = (
             self._not_finite(loss, model),
-            self._unequal(model) if expected is None else self._unlike(loss, model, expected),
+            self._unequal(model)
+            if expected is None
+            else self._unlike(layout, loss, model, expected),
         )
         answers = self.share(f"end/{step.variant}", json.dumps([times, *found]))
         if self.rank != 0:
@@ -273,11 +275,14 @@ class TrainMember(Member):
         model.zero_grad(set_to_none=True)
         return loss.detach(), gradient
 
-    def _unlike(self, loss: Any, model: Any, expected: "tuple[Any, Any]") -> str:
+    def _unlike(
+        self, layout: Layout, loss: Any, model: Any, expected: "tuple[Any, Any]"
+    ) -> str:  # fmt: skip
         """How loss or gradient differ from those of the whole model; "" if they do not."""
-        gradient = whole(getattr(model[-1], WATCHED).weight.grad).float()
+        gradient = getattr(model[-1], WATCHED).weight.grad
+        parts = compared(layout, gradient, expected[1], self.rank, self.ranks)
         for what, came, whole_one in (
-            ("loss", loss.detach(), expected[0]), ("gradient", gradient, expected[1]),
+            ("loss", loss.detach(), expected[0]), ("gradient", parts[0].float(), parts[1]),
         ):  # fmt: skip
             norm = self._torch.linalg.vector_norm
             off = float((norm(came - whole_one) / norm(whole_one)).item())
