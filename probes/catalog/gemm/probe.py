@@ -41,8 +41,8 @@ SPEC = ProbeSpec(
     start_seconds=3.0,
     seconds_per_gpu=0.2,
     seconds_per_pair=0.0,
-    seconds_alone=5.0,
-    level_factors={"quick": 0.24, "normal": 1.0, "full": 3.0},
+    seconds_alone=6.0,
+    level_factors={"quick": 0.2, "normal": 1.0, "full": 2.7},
     loads=("compute", "memory"),
     quantities=(GEMM, GEMM_INT8),
 )
