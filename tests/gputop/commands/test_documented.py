@@ -127,7 +127,8 @@ def test_a_documented_command_works(command: str, files: dict[str, str]) -> None
         words += ["--demo", DEMO] if words[0] not in WITHOUT_NODE else []
     done = gputop_here(*words)
     assert done.returncode not in (USAGE, OWN_ERROR), done.stderr
-    assert done.stdout or "-o" in words or "no round is left to run" in done.stderr
+    said = ("no round is left to run", "Nothing says what this hardware should give")
+    assert done.stdout or "-o" in words or any(each in done.stderr for each in said)
 
 
 def _parsed(words: list[str]) -> str | None:
