@@ -5,6 +5,7 @@ Data parallel is torch's DistributedDataParallel; fully sharded its `fully_shard
 with two all-reduces forward and two backward in each.
 """
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ TOLERANCE = 0.05
 """Of loss and gradient, relative: bf16 rounds sums that another order adds up to a few percent."""
 
 
-class Layout(ClosedWord):
+class TrainLayout(ClosedWord):
     """A layout, as its figure is called."""
 
     DATA = "data parallel"
@@ -31,20 +32,20 @@ class Layout(ClosedWord):
     @property
     def same_weights(self) -> bool:
         """Whether every rank must begin with the weights of the others; DDP hands them round."""
-        return self is not Layout.DATA
+        return self is not TrainLayout.DATA
 
     @property
     def same_input(self) -> bool:
         """Whether all ranks compute the same tokens."""
-        return self is Layout.TENSOR
+        return self is TrainLayout.TENSOR
 
     @property
     def meanwhile(self) -> str:
         """What the ranks do besides computing."""
         return {
-            Layout.DATA: "adds gradients up in buckets meanwhile",
-            Layout.SHARDED: "gathers each layer's weights twice and adds its gradients up in parts",
-            Layout.TENSOR: "adds up halves of products, four times in each layer",
+            TrainLayout.DATA: "adds gradients up in buckets meanwhile",
+            TrainLayout.SHARDED: "gathers each layer's weights twice, adds up gradients in parts",
+            TrainLayout.TENSOR: "adds up halves of products, four times in each layer",
         }[self]
 
 
@@ -52,22 +53,26 @@ class NoLayout(WorkerError):  # noqa: N818  (an answer, not an error)
     """A layout that torch or the number of ranks does not allow; the text says why."""
 
 
-def lay_out(torch: Any, layout: Layout, model: Any, place: Any, ranks: int, stack: Stack) -> Any:
+def lay_out(
+    torch: Any, layout: TrainLayout, model: Any, place: Any, ranks: int, stack: Stack
+) -> Any:
     """The model in this layout on a torch device; NoLayout where there is none."""
-    makers: dict[Layout, Callable[[], Any]] = {
-        Layout.DATA: lambda: _data(torch, model, place),
-        Layout.SHARDED: lambda: _sharded(torch, model),
-        Layout.TENSOR: lambda: _tensor(torch, model, place, ranks, stack),
+    makers: dict[TrainLayout, Callable[[], Any]] = {
+        TrainLayout.DATA: lambda: _data(torch, model, place),
+        TrainLayout.SHARDED: lambda: _sharded(torch, model),
+        TrainLayout.TENSOR: lambda: _tensor(torch, model, place, ranks, stack),
     }
     return makers[layout]()
 
 
-def compared(layout: Layout, gradient: Any, whole: Any, rank: int, ranks: int) -> "tuple[Any, Any]":
+def compared(
+    layout: TrainLayout, gradient: Any, whole: Any, rank: int, ranks: int
+) -> "tuple[Any, Any]":
     """A rank's gradient of the watched product, and the same part of the whole model's.
 
     Every rank must ask: torch gathers a gradient that is spread over them.
     """
-    if layout is Layout.TENSOR:
+    if layout is TrainLayout.TENSOR:
         return gradient, whole.chunk(ranks, _split_in(WATCHED))[rank]
     return gradient.full_tensor(), whole
 
@@ -84,18 +89,21 @@ def _data(torch: Any, model: Any, place: Any) -> Any:
 
 
 def _sharded(torch: Any, model: Any) -> Any:
-    shard = None
-    for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
-        try:
-            shard = importlib.import_module(name).fully_shard
-            break
-        except (ImportError, AttributeError):  # 2.6 brought the first name, 2.2 the second
-            continue
+    shard = _shard()
     if shard is None:
         raise NoLayout(f"torch {torch.__version__} has no fully_shard")
     for layer in model:
         shard(layer)
     return shard(model) or model  # old versions give nothing back
+
+
+def _shard() -> Any:
+    """Give torch's function, from 2.6 on, else under its earlier name; None before 2.2."""
+    with contextlib.suppress(ImportError, AttributeError):
+        return importlib.import_module("torch.distributed.fsdp").fully_shard
+    with contextlib.suppress(ImportError, AttributeError):
+        return importlib.import_module("torch.distributed._composable.fsdp").fully_shard
+    return None
 
 
 def _tensor(torch: Any, model: Any, place: Any, ranks: int, stack: Stack) -> Any:

@@ -24,14 +24,14 @@ from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.quantity import Quantity
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.status import DeviceKind
-from .layouts import TOLERANCE, WATCHED, Layout, NoLayout, compared, lay_out, own_part
+from .layouts import TOLERANCE, WATCHED, NoLayout, TrainLayout, compared, lay_out, own_part
 from .model import SMALLEST, Stack, attention_of, build, fitting, stacks
 
 ALONE, TOGETHER = "alone", "together"
 _IN_COMMON = {
-    Layout.DATA: "all GPUs, gradients in common",
-    Layout.SHARDED: "all GPUs, each with a part of the weights",
-    Layout.TENSOR: "all GPUs, each with a part of every product",
+    TrainLayout.DATA: "all GPUs, gradients in common",
+    TrainLayout.SHARDED: "all GPUs, each with a part of the weights",
+    TrainLayout.TENSOR: "all GPUs, each with a part of every product",
 }
 TRAIN_STEP = Quantity(
     "train_step",
@@ -62,9 +62,9 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
         found.append(Step(ALONE, what, first=place == 0, variant=str(place)))
     if ranks == 1:
         return tuple(found)
-    layouts = [(Layout.DATA, *one) for one in wanted]
+    layouts = [(TrainLayout.DATA, *one) for one in wanted]
     if level_of(params) != "quick":
-        layouts += [(layout, *wanted[0]) for layout in (Layout.SHARDED, Layout.TENSOR)]
+        layouts += [(layout, *wanted[0]) for layout in (TrainLayout.SHARDED, TrainLayout.TENSOR)]
     found.append(INIT)
     for layout, place, stack in layouts:
         what = f"train step of {stack.sequence} tokens, {_IN_COMMON[layout]}"
@@ -99,7 +99,7 @@ class TrainMember(Member):
             self.group.open(eager=True)
             return
         place, _, kind = step.variant.partition(" ")
-        stack, layout = self._stack(int(place)), Layout(kind) if kind else None
+        stack, layout = self._stack(int(place)), TrainLayout(kind) if kind else None
         self._release()
         torch = self._torch
         # Other weights and inputs on each rank, unless the layout is of one model or one input.
@@ -165,9 +165,9 @@ class TrainMember(Member):
             self.emit(Note("train-memory", text))
 
     def _together(
-        self, step: Step, stack: Stack, layout: Layout, model: Any, states: Any
+        self, step: Step, stack: Stack, layout: TrainLayout, model: Any, states: Any
     ) -> None:  # fmt: skip
-        expected = None if layout is Layout.DATA else self._expected(model, states, layout)
+        expected = None if layout is TrainLayout.DATA else self._expected(model, states, layout)
         parallel = lay_out(
             self._torch, layout, model, self.here.torch_device(), self.ranks, stack
         )  # fmt: skip
@@ -265,7 +265,7 @@ class TrainMember(Member):
             return f"rank {self.rank}: the gradients are zero or not finite"
         return ""
 
-    def _expected(self, model: Any, states: Any, layout: Layout) -> "tuple[Any, Any]":
+    def _expected(self, model: Any, states: Any, layout: TrainLayout) -> "tuple[Any, Any]":
         """The loss and the last product's gradient that the whole model gives, of all ranks."""
         loss = self._work(model, states)()
         gradient = getattr(model[-1], WATCHED).weight.grad.float()
@@ -276,7 +276,7 @@ class TrainMember(Member):
         return loss.detach(), gradient
 
     def _unlike(
-        self, layout: Layout, loss: Any, model: Any, expected: "tuple[Any, Any]"
+        self, layout: TrainLayout, loss: Any, model: Any, expected: "tuple[Any, Any]"
     ) -> str:  # fmt: skip
         """How loss or gradient differ from those of the whole model; "" if they do not."""
         gradient = getattr(model[-1], WATCHED).weight.grad
@@ -381,7 +381,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
 
 def _answer(trouble: Trouble, crew: Crew) -> Optional[MeasuredValue]:
     """Report as a figure that training together does not end."""
-    layout = trouble.step.variant.partition(" ")[2] or Layout.DATA
+    layout = trouble.step.variant.partition(" ")[2] or TrainLayout.DATA
     if trouble.step.name not in (TOGETHER, "init"):
         return None
     return MeasuredValue(

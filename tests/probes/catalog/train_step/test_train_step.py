@@ -13,7 +13,7 @@ import pytest
 
 from gputop.probes.catalog.train_step import model as train_model
 from gputop.probes.catalog.train_step import probe as train_step
-from gputop.probes.catalog.train_step.layouts import Layout, NoLayout, lay_out
+from gputop.probes.catalog.train_step.layouts import NoLayout, TrainLayout, lay_out
 from gputop.probes.catalog.train_step.model import (
     SMALLEST,
     Stack,
@@ -220,7 +220,7 @@ def figures(outcome: Outcome) -> dict[tuple[str, str], MeasuredValue]:
 def test_two_ranks_train_alone_and_in_every_layout() -> None:
     found = figures(run(2, "normal"))
     assert found.keys() == {
-        ("one GPU", "cpu:0"), ("one GPU", "cpu:1"), *((str(layout), "") for layout in Layout),
+        ("one GPU", "cpu:0"), ("one GPU", "cpu:1"), *((str(layout), "") for layout in TrainLayout),
     }  # fmt: skip
     for (variant, _), m in found.items():
         assert (m.name, m.unit, m.verdict, m.why) == ("train_step", "TFLOP/s", "verified", None)
@@ -245,12 +245,12 @@ def test_two_ranks_train_alone_and_in_every_layout() -> None:
 def test_three_ranks_cannot_split_two_heads() -> None:
     torch_device = torch.device("cpu")
     with pytest.raises(NoLayout, match="2 heads of keys cannot be split over 3 GPUs"):
-        lay_out(torch, Layout.TENSOR, made(), torch_device, 3, TINY)
+        lay_out(torch, TrainLayout.TENSOR, made(), torch_device, 3, TINY)
     old = SimpleNamespace(__version__="2.1")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("importlib.import_module", raising)
         with pytest.raises(NoLayout, match=r"torch 2\.1 has no fully_shard"):
-            lay_out(old, Layout.SHARDED, made(), torch_device, 2, TINY)
+            lay_out(old, TrainLayout.SHARDED, made(), torch_device, 2, TINY)
 
 
 def raising(name: str) -> Any:
@@ -268,7 +268,7 @@ def test_a_layout_that_computes_something_else_is_found() -> None:
     model[-1].down.weight = part
 
     def wrong(loss: Any, gradient: Any = whole) -> str:
-        return own._unlike(Layout.TENSOR, loss, model, (right, gradient))
+        return own._unlike(TrainLayout.TENSOR, loss, model, (right, gradient))
 
     right = loss.detach()
     assert wrong(loss) == ""
