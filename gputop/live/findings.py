@@ -9,6 +9,7 @@ import msgspec
 
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.one_reason import without_told
 from gputop.topology.model.page import Basis, Fact, Page
 from gputop.topology.model.severity import Origin, Verdict
 
@@ -101,7 +102,8 @@ def shown(
     if report is None or report.diagnosis is None:
         return None
     diagnosis = report.diagnosis
-    found = sorted((*jobs, *diagnosis.findings), key=lambda finding: finding.severity.order)
+    own = without_told(diagnosis.findings, jobs)
+    found = sorted((*jobs, *own), key=lambda finding: finding.severity.order)
     here = tuple(finding for finding in found if finding.key in quiet)
     return Shown(
         diagnosis=diagnosis,

@@ -13,6 +13,7 @@ from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, SENSE, UNNAMED
 from ..hardware.vendors import vendor_of
 from ..model.finding import Finding
 from ..model.machine import Fabric, Gpu
+from ..model.one_reason import without_told
 from ..model.page import Fact, Fix
 from ..model.record import NOT_ASKED, Record
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Origin, Verdict
@@ -332,7 +333,8 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
             continue
         examined.append(rule.id)
         found += [(rule, _disproved(case, rule, finding)) for finding in said]
-    kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
+    left = (finding for rule, finding in found if not _implied(rule, finding, found))
+    kept = without_told(left, case.snapshot.symptoms)
     failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
     lacks = lacking(case)
     missing: list[Finding] = []

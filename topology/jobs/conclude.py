@@ -25,7 +25,7 @@ from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare
 from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
-from .held_back import held_back, most_channels, price_of
+from .held_back import blamed, held_back, most_channels, price_of
 from .inspector.comparing import Inspected
 from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
@@ -161,6 +161,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
             *_unknown_of_records(inspected, records, inquiry, judged.late if reason else None),
             *(() if runs else quiet.unknown),
         ),
+        variables=blamed(held, said),
         job=job,
         seconds=next((activity.seconds for activity in evidence.activities.values()), None),
         quiet_seconds=facts.quiet_seconds,

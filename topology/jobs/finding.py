@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from ..model.finding import JOB, Finding
-from ..model.page import Fact, Fix
+from ..model.finding import JOB, Finding, Kind, Subject
+from ..model.page import NEXT_START, UNSET, Fact, Fix
 from ..model.severity import NOTICE, Origin
 from .standing import SEVERITIES, JobState
 
 MOST_FACTS = 8
 ASK = "gputop jobs"
+ENVIRON = "/proc/PID/environ"
 ASK_FILES = "gputop jobs, with the same --from"
 
 
@@ -27,13 +28,34 @@ def finding_of(job: JobState, look: str = ASK) -> Finding:
         title=job.sentence,
         origin=Origin.JOB,
         devices=tuple(dict.fromkeys(troubled)),
-        evidence=tuple(
-            Fact(what="fact", value=finding.title, source=", ".join(finding.sources))
-            for finding in job.findings[:MOST_FACTS]
+        evidence=(
+            *(Fact(what=name, value=value, source=ENVIRON) for name, value in job.variables),
+            *(
+                Fact(what="fact", value=finding.title, source=", ".join(finding.sources))
+                for finding in job.findings[:MOST_FACTS]
+            ),
         ),
-        fix=_next(job) or (Fix(text=f"Look at its ranks and facts: {look}."),) * severity.counts,
+        about=_about(job),
+        fix=_without(job)
+        or _next(job)
+        or (Fix(text=f"Look at its ranks and facts: {look}."),) * severity.counts,
         look=(look,),
     )
+
+
+def _about(job: JobState) -> tuple[Subject, ...]:
+    """The variables that it blames, and the processes that have them."""
+    users = () if job.job is None or not job.variables else job.job.processes
+    return (
+        *(Subject(Kind.FLAG, name) for name, _ in job.variables),
+        *(Subject(Kind.PROCESS, str(user.pid)) for user in users),
+    )
+
+
+def _without(job: JobState) -> tuple[Fix, ...]:
+    """To start without the variables that the sentence blames."""
+    names = [name for name, _ in job.variables]
+    return (Fix.of(NEXT_START, UNSET, names),) if names else ()
 
 
 def _next(job: JobState) -> tuple[Fix, ...]:

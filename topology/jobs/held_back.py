@@ -116,6 +116,12 @@ def price_of(held: HeldBack | None, judged: JudgedLoads, inspected: Inspected) -
     return f"{held.text}; {said(share * (1 - held.share))}"
 
 
+def blamed(held: HeldBack | None, sentence: str) -> tuple[tuple[str, str], ...]:
+    """The variables that a job's sentence names as the reason."""
+    told = () if held is None else held.variables
+    return tuple((name, value) for name, value in told if f"{name}={value}" in sentence)
+
+
 def _in_library(judged: JudgedLoads) -> float:
     """Share of the time that each GPU transfers or waits at least; 0 where that is not known."""
     return min((one.in_library for one in judged.ranks), default=0.0)
@@ -130,7 +136,11 @@ def _in_transfer(inspected: Inspected) -> float:
 
 
 def cost_of(snapshot: NodeSnapshot, job: Job) -> HeldBack | None:
-    """What the variables of all ranks cost them on their GPUs; None where they cost little."""
+    """What the variables of all ranks cost them on their GPUs; None where they cost little.
+
+    To blame are those of which one alone gives nearly all of the speed back where it is taken away,
+    else those that give some of it back.
+    """
     values = shared_variables(job)
     own = sorted(name for name in values if name.startswith(LIBRARY))
     if not own or not job.gpus:
@@ -145,8 +155,10 @@ def _cost(
     here, free = seconds.of(values), seconds.of(_without(values, own))
     if here is None or free is None or here < MATTERS * free:
         return None
-    alone = (name for name in own[:MOST_TRIED] if _costs(seconds, values, name, here))
-    named = tuple(alone) or tuple(own)
+    alone = {name: seconds.of(_without(values, [name])) or here for name in own[:MOST_TRIED]}
+    enough = [name for name, left in alone.items() if left < MATTERS * free]
+    some = [name for name, left in alone.items() if here >= MATTERS * left]
+    named = tuple(enough or some or own)
     ranks = len(job.gpus)
     carried = 2 * (ranks - 1) / ranks * LARGE_BYTES / 1e9
     return HeldBack(
@@ -167,12 +179,6 @@ class _Times:
         made = predicted(self._snapshot, values, self._job)
         found = None if made is None else time_of(made, LARGE_BYTES)
         return found / 1e6 if found else None
-
-
-def _costs(seconds: _Times, values: Mapping[str, str], name: str, here: float) -> bool:
-    """Whether it is quicker without this variable alone."""
-    free = seconds.of(_without(values, [name]))
-    return free is not None and here >= MATTERS * free
 
 
 def _without(values: Mapping[str, str], names: list[str]) -> dict[str, str]:

@@ -216,6 +216,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of it: a notice, unless it explains a hang or costs much by itself."""
     steps: tuple[str, ...] = ()
     """Commands that would tell more; gputop never starts them."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Those that the sentence blames, with their values."""
     unknown: tuple[str, ...] = ()
     """What is not known, and what would tell."""
     job: Job | None = None

@@ -21,6 +21,8 @@ _HEDGES = re.compile(
 
 JOB = "job"
 """Id of a finding that says where a job stands: of the job, not of the hardware below it."""
+FLAG_COSTS = "flag-costs"
+"""Id of a finding that says what variables cost, of this environment or of a running job."""
 RAS_ANSWER = "ras-answer"
 """Id of a finding that quotes what NCCL's RAS said of a job."""
 MOST_ALIKE = 40

@@ -75,6 +75,10 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
         return (self.text + root, *(line for line in self.command.split("\n") if line))
 
 
+UNSET, NEXT_START = "unset {:variable}", "Start the next job without it."
+"""How a variable that costs something is left out, and what a job that runs is told of it."""
+
+
 class Role(Word):
     """What a piece of text is; the renderer knows the ink of each."""
 

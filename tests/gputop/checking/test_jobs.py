@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from gputop.topology.jobs.finding import finding_of
 from gputop.topology.jobs.standing import JobState, RankState
-from gputop.topology.model.finding import JOB
+from gputop.topology.model.finding import FLAG_COSTS, JOB, Finding, Kind, Subject
+from gputop.topology.model.one_reason import without_told
 from gputop.topology.model.page import Fix
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
 from tests.support.command import gputop_here
@@ -57,3 +59,36 @@ def test_a_recording_tells_of_its_jobs_with_the_option_and_without() -> None:
     found = [json.loads(done.stdout)["findings"] for done in (plain, asked)]
     assert found[0] == found[1]
     assert [one["id"] for one in found[0]].count(JOB) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("p2poff", "NCCL_P2P_DISABLE"), ("chan1", "NCCL_MAX_NCHANNELS")]
+)
+def test_one_slow_down_has_one_reason(name: str, variable: str) -> None:
+    """The variable of a running job was told twice, with other figures and other variables."""
+    folder = RECORDINGS / "saved-h200x2" / name
+    told = {}
+    for source in (folder, folder / "node.json.gz"):
+        done = gputop_here("check", "--quick", "--json", "--from", str(source))
+        slow = [one for one in json.loads(done.stdout)["findings"] if one["severity"] == "slow"]
+        told[source] = [one["id"] for one in slow if variable in one["title"]]
+        assert [fix["command"] for fix in slow[0]["fix"]] == [f"unset {variable}"]
+    assert list(told.values()) == [[JOB], [FLAG_COSTS]]
+    (job,) = json.loads(gputop_here("jobs", "--json", "--from", str(folder)).stdout)["jobs"]
+    assert [part for part in job["sentence"].split() if part.startswith("NCCL_")] == [
+        f"{variable}=1"
+    ]
+
+
+def test_what_a_job_does_not_say_is_kept() -> None:
+    """A finding about more variables, other processes, or this environment stands beside it."""
+    flags = [Subject(Kind.FLAG, name) for name in ("NCCL_A", "NCCL_B")]
+    pids = [Subject(Kind.PROCESS, pid) for pid in ("41", "42")]
+    job = Finding.of(JOB, SLOW, "a: NCCL_A=1 is set", about=(flags[0], *pids))
+    own = Finding.of(FLAG_COSTS, SLOW, "NCCL_A=1 costs")
+    same = msgspec.structs.replace(own, about=(flags[0], *pids))
+    more = msgspec.structs.replace(own, about=(*flags, *pids))
+    other = msgspec.structs.replace(own, about=(flags[0], Subject(Kind.PROCESS, "43")))
+    worse = msgspec.structs.replace(same, severity=BROKEN)
+    assert without_told((own, same, more, other, worse), (job,)) == (own, more, other, worse)
+    assert without_told((same,), ()) == (same,)

@@ -1,10 +1,14 @@
 """Variables that cost something here, compared with the same node without them."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
 
 from ....model import quantities
-from ....model.finding import Finding
-from ....model.page import Fix
+from ....model.finding import FLAG_COSTS, Finding, Kind, Subject
+from ....model.page import NEXT_START, UNSET, Fix
+from ....model.readings import ProcessReading
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.surroundings import RdmaKind
 from ....nccl.settings import strtoll
@@ -15,7 +19,6 @@ from ...shared.near import called, jobs
 
 LIMIT_JOBS = 4
 """How many running jobs are predicted with their own variables."""
-UNSET = "unset {:variable}"
 
 
 def _costs(case: Case) -> Found:
@@ -23,23 +26,48 @@ def _costs(case: Case) -> Found:
         return None
     here = {name: value for name, (value, _) in case.variables.items()}
     files = {name: origin for name, (_, origin) in case.variables.items() if origin != ENVIRONMENT}
-    ours = (here, tuple(gpu.address for gpu in case.gpus), "")
+    gpus = tuple(gpu.address for gpu in case.gpus)
     findings = []
-    for values, gpus, who in (ours, *_running(case, here)):
-        cost = cost_of(case, values, gpus)
+    cost = cost_of(case, here, gpus)
+    if cost is not None:
+        origins = dict.fromkeys(here, ENVIRONMENT) | files
+        findings.append(_finding(case, cost, origins, len(gpus)))
+    for job in _running(case, here):
+        cost = cost_of(case, job.values, job.gpus)
         if cost is not None:
-            origins = dict.fromkeys(values, who or ENVIRONMENT) | files
-            findings.append(_finding(case, cost, origins, len(gpus), who))
+            origins = dict.fromkeys(job.values, job.who) | files
+            found = _finding(case, cost, origins, len(job.gpus), job.who)
+            findings.append(msgspec.structs.replace(found, about=_subjects(job, cost)))
     return [*findings, *_networks(case)]
 
 
-def _running(
-    case: Case, here: Mapping[str, str]
-) -> list[tuple[dict[str, str], tuple[str, ...], str]]:
-    """Variables of running jobs that differ from ours, with the job's GPUs and name."""
+class _RunningJob(NamedTuple):
+    """Processes of one job that were started with the same variables."""
+
+    values: dict[str, str]
+    gpus: tuple[str, ...]
+    processes: tuple[ProcessReading, ...]
+
+    @property
+    def who(self) -> str:
+        first, more = called(self.processes[0]), len(self.processes) - 1
+        return f"{first} and {more} more" if more else first
+
+
+def _subjects(job: _RunningJob, cost: VariableCost) -> tuple[Subject, ...]:
+    """The variables and processes, by which a job that says it itself is known."""
+    flags = (Subject(Kind.FLAG, name) for name, _ in cost.names)
+    pids = (Subject(Kind.PROCESS, str(process.pid)) for process in job.processes)
+    return *flags, *pids
+
+
+def _running(case: Case, here: Mapping[str, str]) -> list[_RunningJob]:
+    """The running jobs whose variables differ from ours."""
     files = {n: v for n, (v, origin) in case.variables.items() if origin != ENVIRONMENT}
     ours = {name: value for name, value in here.items() if name.startswith(LIBRARY)}
-    found: dict[tuple[str | None, tuple[tuple[str, str], ...]], tuple[list[str], list[str]]] = {}
+    found: dict[
+        tuple[str | None, tuple[tuple[str, str], ...]], tuple[list[ProcessReading], list[str]]
+    ] = {}
     for process, gpus in jobs(case):
         named = [
             variable for variable in process.variables or () if variable[0].startswith(LIBRARY)
@@ -48,14 +76,10 @@ def _running(
         if named and values != ours:
             key = (process.job or str(process.parent), tuple(sorted(values.items())))
             who, on = found.setdefault(key, ([], []))
-            who.append(called(process))
+            who.append(process)
             on += [gpu.address for gpu in gpus if gpu.address not in on]
     return [
-        (
-            dict(values),
-            tuple(sorted(on)),
-            who[0] if len(who) == 1 else f"{who[0]} and {len(who) - 1} more",
-        )
+        _RunningJob(dict(values), tuple(sorted(on)), tuple(who))
         for (_, values), (who, on) in list(found.items())[:LIMIT_JOBS]
     ]
 
@@ -88,9 +112,7 @@ def _finding(
         f"{who} with {title}" if who and not cost.fails else title,
         evidence=evidence,
         impact=says,
-        fix=[Fix.of("Start the next job without it.", UNSET, names)]
-        if who
-        else take_away(case, names),
+        fix=[Fix.of(NEXT_START, UNSET, names)] if who else take_away(case, names),
     )
 
 
@@ -200,7 +222,7 @@ def number_of(text: str) -> int | None:
 
 
 COSTS = Rule(
-    id="flag-costs",
+    id=FLAG_COSTS,
     family="D28",
     title="variables that make {libraries} slower here",
     evidence="variables of the environment and of configuration files, prediction of this node",

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from ....model.page import Fix
+from ....model.page import UNSET, Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import ENVIRONMENT, Case
 from ...rule import Found, Rule, faulty
 from ...shared.near import called, jobs
-from .flags import UNSET, number_of, take_away
+from .flags import number_of, take_away
 
 FILES = {
     "NCCL_TOPO_FILE": (SLOW, "{library} goes on with what it detects: in a virtual machine that is "
