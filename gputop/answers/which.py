@@ -12,6 +12,7 @@ from gputop.exits import ANSWERED, CANNOT_TELL, USAGE, WARNINGS, Exit
 from gputop.measuring.busy import judge
 from gputop.measuring.guard import Idle, idle
 from gputop.measuring.selection import hidden_note, measurable
+from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.rules.jobs.gpu_use import called
@@ -38,7 +39,8 @@ class WhichRequest(NodeRequest, frozen=True, kw_only=True):
     """Name the best K GPUs of this node, here and now, with lines to copy.
 
     They are the ones for which the library's own decisions give most, then those next to one CPU
-    and to NICs of their own. GPUs that are in use or broken are left out.
+    and to NICs of their own; of several models GPUs of one, the fastest first. GPUs that are in use
+    or broken are left out.
     """
 
     count: Annotated[int, Option("K", "how many GPUs", "K", least=1)]
@@ -65,6 +67,10 @@ class WhichGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Below one PCIe switch with a GPU of the group."""
     alike: int
     """How many groups are as good, this one included."""
+    models: tuple[str, ...]
+    """The products' names; of several, all wait for the slowest."""
+    slowest_tflops: float | None
+    """The data sheet's dense BF16, else FP16, of the slowest; null where it is not known."""
 
 
 class GpuLeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,6 +290,8 @@ def _view(node: Node, group: GpuGroup | None) -> WhichGroup | None:
         numa_nodes=group.numa_nodes,
         nics=group.nics,
         alike=group.alike,
+        models=group.models,
+        slowest_tflops=group.slowest_tflops or None,
     )
 
 
@@ -302,8 +310,16 @@ def _use_of(group: GpuGroup | None, busy: Collection[str]) -> str:
 
 def _head(best: WhichGroup, library: str, use: str) -> str:
     """The best group and why, in one sentence."""
-    why = (_rate(best, library), _ways(best), _place(best), use)
+    why = (_mixed(best), _rate(best, library), _ways(best), _place(best), use)
     return f"{_names(best)}: {'; '.join(filter(None, why))}"
+
+
+def _mixed(group: WhichGroup) -> str:
+    """What several models in one group mean."""
+    if len(group.models) < 2:
+        return ""
+    names = listing([clean(name, 60) or "a GPU without a name" for name in group.models])
+    return f"{len(group.models)} models, {names}, where all wait for the slowest"
 
 
 def _behind(
@@ -405,6 +421,10 @@ def _place(group: WhichGroup) -> str:
 def _less(best: WhichGroup, second: WhichGroup) -> str:
     """What the second group loses, and where."""
     lost = _loss(best, second)
+    if second.models != best.models:
+        slower = (second.slowest_tflops or 0) < (best.slowest_tflops or 0)
+        which = _mixed(second) or f"{'the slower ' * slower}{clean(second.models[0], 60)}"
+        return f"{which}, {_span(second)} GB/s bus" if second.low_gbs is not None else which
     told = [f"{_span(second)} GB/s bus"] if second.low_gbs is not None else []
     if lost and best.low_gbs and figure(best.low_gbs) != figure(second.low_gbs):
         share = f"{100 * lost / best.low_gbs:.0f} %"

@@ -33,8 +33,10 @@ class GpuGroup(msgspec.Struct, frozen=True, kw_only=True):
     """PCI addresses by rank: neighbours are joined best."""
     alike: int
     """How many groups of this node are of this kind, itself included."""
-    models: int
+    models: tuple[str, ...]
     """Different models of GPUs in it: it is as fast as the slowest."""
+    slowest_tflops: float
+    """The data sheet's dense BF16 or FP16 of the slowest; 0 where any candidate's is not known."""
     ailing: int
     busy: int
     unsure: int
@@ -146,7 +148,8 @@ def _merit(group: GpuGroup) -> tuple[float, ...]:
     if low is None or high is None:
         low = high = group.link_gbs
     return (
-        -group.models,
+        -len(group.models),
+        group.slowest_tflops,
         _rounded(low),
         _rounded(high),
         _rounded(group.link_gbs),
@@ -191,7 +194,8 @@ def _group(kind: _Kind) -> GpuGroup:
     return GpuGroup(
         gpus=tuple(wiring.gpus[i].address for i in wiring.order(members)),
         alike=kind.many,
-        models=len({one.model for one in traits}),
+        models=tuple(sorted({one.model for one in traits})),
+        slowest_tflops=min(one.peak for one in traits),
         ailing=sum(one.ailing for one in traits),
         busy=sum(one.busy for one in traits),
         unsure=sum(one.unsure for one in traits),

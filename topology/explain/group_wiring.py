@@ -8,6 +8,7 @@ from itertools import permutations
 from math import comb, prod
 from typing import NamedTuple
 
+from ..expectation.devices import peak_of
 from ..expectation.links import host_link, link_of_pair
 from ..model.gathered import gathered
 from ..model.machine import Gpu, PciDevice, PciKind
@@ -33,6 +34,8 @@ class GpuTraits(NamedTuple):
     """What a group takes over from one GPU."""
 
     model: str
+    peak: float
+    """TFLOP/s of BF16 or FP16, dense, by the data sheet; 0 where any GPU's is not known."""
     numa: int | None
     near_nic: bool
     host_gbs: float
@@ -54,15 +57,17 @@ class GroupWiring:
         self.size = len(gpus)
         near = _near_nics(node)
         self._nics = [near.get(gpu.address, ()) for gpu in self.gpus]
+        peaks = [_peak(node, gpu) for gpu in self.gpus]
         self.traits = [
             GpuTraits(
                 gpu.name or "",
+                peak if all(peaks) else 0.0,
                 gpu_numa(gpu),
                 bool(nics),
                 _host_gbs(node, gpu),
                 *(gpu.address in several for several in flaws),
             )
-            for gpu, nics in zip(self.gpus, self._nics, strict=True)
+            for gpu, nics, peak in zip(self.gpus, self._nics, peaks, strict=True)
         ]
         self._pairs = pairs_of_gpus(node, self.gpus)
         levels = {pair: at for at, pair in enumerate(sorted(set(self._pairs.values())))}
@@ -123,7 +128,7 @@ class GroupWiring:
 
     def _starts(self) -> list[int]:
         """One GPU of each kind: of equal traits, with equal bonds to equal others."""
-        kinds: list[object] = [traits[2:] for traits in self.traits]
+        kinds: list[object] = [traits[3:] for traits in self.traits]
         for _ in range(REFINED):
             rows = [
                 (kinds[i], sorted(Counter(zip(row, kinds, strict=True)).items(), key=repr))
@@ -149,7 +154,7 @@ class GroupWiring:
     def kind(self, members: Sequence[int]) -> object:
         """What groups have in common that nothing tells apart."""
         rows = sorted(
-            (self.traits[i][2:], sorted(self._bond[i][j] for j in members if j != i))
+            (self.traits[i][3:], sorted(self._bond[i][j] for j in members if j != i))
             for i in members
         )
         models = Counter(self.traits[i].model for i in members)
@@ -165,6 +170,7 @@ class GroupWiring:
         least = min((row[ways - 1] for row in rows if row), default=0)
         return (
             -len({one.model for one in traits}),
+            min(one.peak for one in traits),
             least,
             sum(map(sum, rows)),
             -len({one.numa for one in traits}),
@@ -285,6 +291,12 @@ def pair_of_gpus(node: Node, one: Gpu, other: Gpu, letters: str) -> PairWorth:
     rate = 0.0 if path is None or path.payload_gbs is None else path.payload_gbs
     worth = 0.0 if path is not None and path.relayed else rate
     return PairWorth(worth, nearness, rate, letters)
+
+
+def _peak(node: Node, gpu: Gpu) -> float:
+    sku = node.devices.sku(gpu)
+    found = None if sku is None else peak_of(sku, "bf16") or peak_of(sku, "fp16")
+    return found or 0.0
 
 
 def _nearness(letters: str) -> int:

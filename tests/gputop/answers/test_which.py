@@ -160,6 +160,49 @@ def test_a_lost_gpu_is_left_out_and_all_of_them_are_too_many() -> None:
     assert found.sentences == ("No 8 GPUs of one vendor can be used together here",)
 
 
+def _some_slower(slower: Sequence[int]) -> NodeSnapshot:
+    """Some L40S of a node are A10 instead; nobody uses any."""
+    snapshot = demo_node("pcie-l40s-8").snapshot
+    for number in slower:
+        snapshot = change_gpu(snapshot, number, name="NVIDIA A10", pci_id="10de:2236")
+    idle = [msgspec.structs.replace(one, processes=()) for one in snapshot.readings.gpus]
+    return with_readings(snapshot, idle)
+
+
+def test_of_several_models_a_group_is_of_one_and_of_the_fastest() -> None:
+    snapshot = _some_slower((1, 3, 4))
+    for count in range(1, 6):
+        best = asked(snapshot, count, busy=True).best
+        assert best is not None
+        assert best.models == ("NVIDIA L40S",)
+    alone = asked(snapshot, 1, busy=True)
+    assert alone.second is not None
+    assert alone.second.models == ("NVIDIA A10",)
+    assert "the slower NVIDIA A10" in alone.sentences[1]
+    both = asked(snapshot, 6, busy=True)
+    assert both.best is not None
+    assert both.best.models == ("NVIDIA A10", "NVIDIA L40S")
+    assert "2 models, NVIDIA A10 and NVIDIA L40S" in both.sentences[0]
+    slowest = asked(snapshot, 2, busy=True).best
+    assert slowest is not None
+    assert slowest.slowest_tflops == 362.05
+    # A model that no data sheet tells of is neither slow nor fast.
+    strange = asked(change_gpu(snapshot, 1, name="NVIDIA A999", pci_id="10de:ffff"), 2, busy=True)
+    assert strange.best is not None
+    assert strange.best.slowest_tflops is None
+
+
+def test_a_gpu_whose_links_are_away_is_not_in_the_best_group() -> None:
+    cut = change_gpu(demo_node("dgx-1v").snapshot, 5, nvlinks=())
+    best = asked(cut, 4, busy=True).best
+    assert best is not None
+    assert "GPU5" not in best.names
+    all_of_them = asked(cut, 8, busy=True)
+    assert all_of_them.best is not None
+    assert all_of_them.best.link_gbs is not None
+    assert all_of_them.best.link_gbs < 25.0
+
+
 def test_a_group_is_of_one_vendor() -> None:
     snapshot = mixed_made.mixed()
     found = asked(snapshot, 3, busy=True)
