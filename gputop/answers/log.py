@@ -19,8 +19,9 @@ from gputop.reading import below, check_sources, read_snapshot
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
-from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits, spoken_of
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits
 from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
+from gputop.topology.diagnosis.symptoms.subjects import spoken_of
 from gputop.topology.diagnosis.symptoms.unproven import is_extract
 from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.jobs.flight.files import FoundDumps

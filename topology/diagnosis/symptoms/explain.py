@@ -42,7 +42,9 @@ UNCERTAIN = "; no line that is known here names the cause"
 ECHOES = (
     REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "taken-down", "nvshmem-failed",
     "system-error-unsaid", "store-gone", "cuda-other", "engine-failed", "task-gone",
-    "invalid-usage-unsaid", "remote-error-unsaid", "returned-error",
+    "invalid-usage-unsaid", "remote-error-unsaid", "returned-error", "service-status",
+    "service-again", "service-killed", "service-dependency", "service-protocol",
+    "mpi-peer-closed",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""
 WENT_ON = "The run went on behind this line, so it is not why a run failed."
@@ -50,7 +52,7 @@ NO_FIX = "none is needed for this run"
 UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
 TABLES = (
     "machine", "outside", "rocm", "kernel", "frameworks", "python", "system", "clusters",
-    "services", "launch", "cuda", "table",
+    "services", "units", "packages", "modules", "peers", "launch", "cuda", "table",
 )  # fmt: skip
 SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
@@ -103,8 +105,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     candidate: tuple[PossibleCause, ...] = ()
     """Possible causes, where its lines prove none of them to be the one."""
     after: tuple[str, ...] = ()
-    """Rows of which this one is an echo: it is dropped when one of them is found. "broken": all
-    rows of that severity that have no `after` themselves."""
+    """Rows of which this one is an echo: it is dropped when one of them is found. "broken" or
+    "slow": all rows of that severity that have no "broken" in `after` themselves."""
     needs_head: bool = False
     """It follows from what the first lines of a log do not say, so these must be there."""
 
@@ -201,8 +203,9 @@ def without_echoes(found: Iterable[str], also: Collection[str] = ()) -> set[str]
     seen = set(found)
     rows = [row for row in table() if row.id in seen and row.id not in also]
     named = [row for row in rows if not set(row.after) & {*seen, *also}]
-    causes = bool(also) or any(row.severity is BROKEN and BROKEN not in row.after for row in named)
-    return {row.id for row in named if not (causes and BROKEN in row.after)}
+    causes = {str(row.severity) for row in named if BROKEN not in row.after}
+    causes |= {str(BROKEN)} if also else set()
+    return {row.id for row in named if not causes & {*row.after}}
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:

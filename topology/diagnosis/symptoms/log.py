@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
-from pathlib import Path
 from textwrap import shorten
 
 import msgspec
@@ -20,7 +18,6 @@ from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, RunState
 from ...model.snapshot import NodeSnapshot
 from ...node import Node
 from ...recorded.pasted import PastedText
-from ...toml import tomllib
 from ..case import Case
 from ..defects.words import ID as KNOWN
 from ..engine import diagnose
@@ -32,28 +29,12 @@ from .known_defects import is_defect, with_defects
 from .pasted_figures import PastedFigure, pasted_figures
 from .quoting import KERNEL, Quoter
 from .refuted import fitting
+from .subjects import printed_by, spoken_of
 from .unproven import as_told, is_document
 
 # What to fetch next, where a log does not name the cause of a failure.
 DEBUG = "the same run with NCCL_DEBUG=INFO, the output of all ranks in one file"
-_OF_PRINTER = (
-    (
-        re.compile(r"systemd\[\d+\]|\.service\b|systemctl"),
-        "what the service itself printed: journalctl -b -u UNIT, and systemctl cat UNIT",
-    ),
-    (
-        re.compile(r"\bpods?\b|kubelet|kubectl|\bCrashLoop|containerd|\bhelm\b"),
-        "kubectl describe and kubectl logs --previous of that pod, and the events of its node",
-    ),
-    (
-        re.compile(
-            r"(?i)[nr]ccl|\brank ?\d|torchrun|world.?size|allreduce|all_reduce|mpirun|horovod"
-        ),
-        DEBUG,
-    ),
-)
-"""Who prints such lines, and what to fetch of it."""
-_WHOLE = "the whole output of what failed, from its first line to the error"
+OF_UNIT = "journalctl -b -u UNIT: what the service itself printed before it ended"
 _OF_ROW = {
     "watchdog-timeout": "the flight recorder's dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000, in "
     "older PyTorch TORCH_NCCL_TRACE_BUFFER_SIZE, and TORCH_NCCL_DUMP_ON_TIMEOUT=1), and py-spy "
@@ -74,36 +55,15 @@ _OF_ROW = {
     "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",
     "returned-error": f"{DEBUG}: its first WARN line names the cause",
+    **dict.fromkeys(
+        ("service-status", "service-again", "service-killed", "service-protocol"), OF_UNIT
+    ),
+    "mpi-peer-closed": "the output of the other ranks: the earliest failure of all is the cause",
+    "service-dependency": "systemctl --failed, and journalctl -b -u UNIT of the unit that it needs",
 }
 
 
 RETURNED = "returned-error"
-MOST_SUBJECTS = 2
-
-
-class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of subjects.toml."""
-
-    name: str
-    any: tuple[str, ...]
-    fetch: str
-
-
-@cache
-def subjects() -> tuple[Topic, ...]:
-    """What lines in unknown words may be about."""
-    text = Path(__file__).with_name("subjects.toml").read_bytes().decode()
-    return tuple(msgspec.convert(entry, Topic) for entry in tomllib.loads(text)["subject"])
-
-
-def spoken_of(left: Sequence[LogNote]) -> tuple[Topic, ...]:
-    """The subjects of these lines, in the order of the table."""
-    found = (
-        subject
-        for subject in subjects()
-        if any(re.search(pattern, note.text) for pattern in subject.any for note in left)
-    )
-    return tuple(found)[:MOST_SUBJECTS]
 
 
 def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote]) -> str:
@@ -138,13 +98,7 @@ def _subjects_of(lines: Sequence[LogNote]) -> tuple[str, str]:
     """What lines speak of, and what to fetch for it."""
     about = spoken_of(lines)
     fetch = "; ".join(subject.fetch for subject in about)
-    return " and of ".join(subject.name for subject in about), fetch or _of_printer(lines)
-
-
-def _of_printer(lines: Sequence[LogNote]) -> str:
-    """What to fetch of lines that speak of nothing known, by who prints such lines."""
-    texts = [note.text for note in lines]
-    return next((step for form, step in _OF_PRINTER if any(map(form.search, texts))), _WHOLE)
+    return " and of ".join(subject.name for subject in about), fetch or printed_by(lines)
 
 
 MOST_WARNING = 240
@@ -156,6 +110,7 @@ _WARNS = re.compile(
 """A warning of what it costs, or of what to set against it."""
 
 
+_OF_SYSTEMD = re.compile(r"systemd(?:\[\d+\])?: \S+\.(?:service|scope|socket|mount|slice): ")
 SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)
 """Severities that are told."""
 
@@ -266,7 +221,9 @@ def _behind(finding: Finding) -> Finding:
 
 
 def _unknown(left: Iterable[LogNote]) -> list[FailingLine]:
-    return [FailingLine(note.line, note.text) for note in left]
+    # A line of systemd's about a unit names the unit, and no operation that failed.
+    said = (note for note in left if not _OF_SYSTEMD.search(note.text))
+    return [FailingLine(note.line, note.text) for note in said]
 
 
 def _echoed(log: LogReport, said: Iterable[Finding]) -> list[FailingLine]:

@@ -190,3 +190,57 @@ def _first(pattern: re.Pattern[str], log: LogReport, holds: str = "") -> re.Matc
     notes = sorted(log.notes, key=lambda note: note.line)
     notes = [note for note in notes if not holds or re.search(holds, note.text)]
     return next((found for note in notes if (found := pattern.search(note.text))), None)
+
+
+_STATUS = re.compile(r"code=exited, status=(\d{1,3})\b")
+_STATUSES = {
+    **{2: "an option or file that it does not accept (INVALIDARGUMENT)", 3: "NOTIMPLEMENTED"},
+    **{4: "it may not do so (NOPERMISSION)", 5: "a program is not installed (NOTINSTALLED)"},
+    **{6: "it is not configured (NOTCONFIGURED)", 7: "what it needs does not run (NOTRUNNING)"},
+    **{64: "a wrong command line (EX_USAGE)", 65: "wrong input (EX_DATAERR)"},
+    **{66: "no input file (EX_NOINPUT)", 67: "no such user (EX_NOUSER)"},
+    **{68: "no such host (EX_NOHOST)", 69: "a service is not there (EX_UNAVAILABLE)"},
+    **{70: "an error of its own (EX_SOFTWARE)", 71: "an error of the system (EX_OSERR)"},
+    **{72: "a file of the system (EX_OSFILE)", 73: "a file cannot be made (EX_CANTCREAT)"},
+    **{74: "an error of input or output (EX_IOERR)", 75: "a failure for now (EX_TEMPFAIL)"},
+    **{76: "a wrong answer of a peer (EX_PROTOCOL)", 77: "it may not do so (EX_NOPERM)"},
+    **{78: "a wrong configuration (EX_CONFIG)", 126: "a file that may not be executed"},
+    **{127: "a command of its script is not found"},
+}
+"""What statuses of programs mean: LSB's for services, sysexits(3), and a shell's."""
+_SIGNALLED = 128
+
+
+@titled
+def status_of_service(log: LogReport) -> str:
+    """With which status a service's program ended, and what that number mostly means."""
+    found = _first(_STATUS, log)
+    if found is None:
+        return ""
+    status = int(found[1])
+    meant = _STATUSES.get(status, "")
+    if _SIGNALLED < status <= _SIGNALLED + 64:
+        meant = f"as a shell says it of signal {status - _SIGNALLED}"
+    said = f": {meant}" if meant else ", which its own lines explain"
+    return f"A service's program ended by itself with status {status}{said}"
+
+
+_ASKED = re.compile(
+    r"'GPU': (\d{1,6})(?:\.0)?\b|parallel size \((\d{1,6})\) exceeds available GPUs"
+)
+_PRESENT = re.compile(r"/(\d{1,6})(?:\.0)? GPU\b|exceeds available GPUs \((\d{1,6})\)")
+
+
+@titled
+def gpus_asked_of_ray(log: LogReport) -> str:
+    """How many GPUs a job asks Ray for, and how many its cluster has, where the text says both."""
+    texts = [*(note.text for note in log.notes), *(note.text for note in log.context)]
+    asked = [number for text in texts for number in _numbers(_ASKED, text)]
+    there = [number for text in texts for number in _numbers(_PRESENT, text)]
+    if not asked or not there or max(asked) <= there[0]:
+        return ""
+    return f"Ray is asked for {max(asked)} GPUs and has {there[0]}: more than there are"
+
+
+def _numbers(pattern: re.Pattern[str], text: str) -> list[int]:
+    return [int(next(filter(None, found.groups()))) for found in pattern.finditer(text)]

@@ -34,8 +34,9 @@ SHOWN: dict[Milestone, tuple[tuple[bytes, ...], re.Pattern[bytes]]] = {
             b"throughput: ", b"Decode batch", b'" 200 ',
         ),
         re.compile(
-            rb"(?i)\bloss[\"' ]{0,2}[:=]? *[\d.]|\bgrad_?norm\b|\biteration +\d"
-            rb"|^(?!.*\b(?:load(?:ed|ing)|resum\w+|restor\w+|total|max(?:imum)?|warm-?up|number|every)\b"
+            rb"(?i)\bloss[\"' ]{0,2}[:=]? *\.?\d|\bgrad_?norm\b|\biteration +\d"
+            rb"|^(?!.*\b(?:load(?:ed|ing)|resum\w+|restor\w+|total|max(?:imum)?|warm-?up|number|every"
+            rb"|slurmstepd|srun|oom|cancell?ed|errors?)\b"
             rb"|\W*global step: *\d+\s*$).*\bsteps?[ :=/]+\d"
             rb"|\b(?:tokens?|samples|img|images)(?:/s| per s)|\d(?:it/s|s/it)\b"
             rb"|\bthroughput: *[\d.]|\bDecode batch\b|\" 200 (?:OK|\d|-)"

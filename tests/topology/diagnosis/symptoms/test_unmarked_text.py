@@ -185,7 +185,7 @@ def test_a_long_line_shows_the_part_that_says_it() -> None:
 def test_a_text_of_which_only_the_failure_is_understood_is_read() -> None:
     lines = {
         "dcgmi: Error: the request was refused": "dcgm",
-        "vfio 0000:01:00.0: group 1 is not viable": "vfio",
+        "vfio 0000:01:00.0: failed to open the container: refused": "vfio",
         "hfi1_0: Link down\nPSM2 no hfi units are available": "hfi",
     }
     for text in lines:
