@@ -1,11 +1,9 @@
-"""Lines with a message that nobody printed: commands and source that hold it, sentences about it.
+"""Lines with a message that nobody printed: commands and source that hold it.
 
-A sentence is known by its form: it quotes the message between backticks, or somebody tells what he
-saw, did or read. What has the head of a log's line, or begins with the message, was printed.
+What has the head of a log's line, or begins with the message, was printed.
 """
 
 import re
-from collections.abc import Sequence
 
 _PROMPT = (
     r"^\W{0,3}(?:\([\w.-]{1,40}\) ?)?(?:\[?[\w.-]{1,40}@[\w.-]{1,64}[^$#\n]{0,80})?[$#%] +"
@@ -19,109 +17,69 @@ _STATEMENT = (
     r"|(?:\w{1,30}\.)?logg(?:er|ing)\.\w{1,20}\(|log\.\w{1,20}\(|warnings\.warn\(|fmt\.\w{1,20}\("
     r"|(?:el)?if\b.*(?:\bin str\(|\)\s*:\s*$|\bin \w{1,40}:\s*$|[\w\"']:\s*$"
     r"|\{\s*$|; *then\b|\)\s*f?printf\()"
-    r"|(?:if|while|until) .{0,80}\b[ezr]?grep\b|except\b.*:\s*$|catch *\("
-    r"|return +(?:f?[\"']|\w+;)|#\s?define\b|\*?(?:\"[^\"]*\"|'[^']*')\*?(?:[,;]|\))|case\b.*:\s*$"
-    r"|(?:WARN|ERROR|INFO|FATAL)\("
-    r"|(?:echo|printf|logger) +[\"'-]|\w{0,20}CHECK\w{0,20}\(.{0,200}[\"']|//|/\*"
-    r"|(?:static |const |auto |let |var |self\.)*\w{1,40}(?: \*?\w{1,40})?(?:\[\])? = [frb]?[\"'])"
+    r"|(?:if|while|until) .{0,80}\b[ezr]?grep\b|except\b.*:\s*(?:#.*)?$|catch *\("
+    r"|return +(?:f?[\"']|\w+;)|case \w{1,40}: *return +[\"']|#\s?define\b"
+    r"|\*?(?:\"[^\"]*\"|'[^']*')\*?(?:[,;]|\))|\"[^\"]*\\n\"[),;]*\s*$|case\b.*:\s*$"
+    r"|(?:WARN|ERROR|INFO|FATAL)\(|LOG\(\w{1,20}\) *<<"
+    r"|(?:echo|printf|logger) +[\"'-]|\w{0,20}CHECK\w{0,20}\(.{0,200}[\"']|//|/\*|<!--"
+    r"|\"\"\"\S|REM "
+    r"|(?:static |const |auto |let |var |self\.)*\w{1,40}(?: \*?\w{1,40})?(?:\[\])?"
+    r" = [\[({]?\s?[frb]?[\"']"
+    r"|[\[({][\"'][^\"']*[\"'](?:, *[\w.-]{1,40})*[\])}][,;])"
 )
 """Python, C, Go and shell that print, raise, compare or keep words. In a trace a `raise` is where
 something happened; what happened is its last line."""
+_CALL = (
+    r"(?!.*\) += -\d+ E[A-Z]+\b|tensor\()"
+    r"(?:(?:return|await|throw|yield|else|static|const|\w{1,40} :?=) +)*"
+    r"(?:(?:\w{1,40}(?:\([^()\"']{0,40}\))?(?:\.|::|->)){1,6}"
+    r"(?!\w+(?:Error|Exception|Exit|Interrupt|Warning)\()\w{1,40}"
+    r"|[a-z]\w{0,40}|[A-Z][A-Z0-9_]{1,40})!?\([^\"'()]{0,80}(?:\(\w{0,30}){0,2}\(?[bfrL@]{0,2}(?:\"[^\"]*\"|'[^']*')"
+    r"[^\"']{0,80}\)[;,:{ )]*$"
+)
+"""A call with words in quotation marks. What errors print of themselves, `RuntimeError('...')`, is
+none; nor is a call that a tracer prints with its result."""
+_SHELL = r"(?:^[\s+>@]*|[|&;{(] *@?|\b(?:then|else|do|sudo|time|RUN|watch|!) +[\"']?)"
+"""What stands before a command within a line of a shell."""
+_SEARCHERS = r"(?:[efzr]?grep|rg|ack|ag|findstr|Select-String)"
+_SOURCES = (
+    r"(?:[s]?dmesg|journalctl|z?cat|tail|head|less|strings|kubectl|oc|crictl|docker|podman|lspci"
+    r"|lsmod|nvidia-smi|rocm-smi|amd-smi|ps|ls|find|env|systemctl|ssh|srun|scontrol|sinfo|squeue|tac)"
+)
+_TYPED = (
+    rf"^[\s+>]*(?:(?:sudo|time|watch|ssh \S{{1,60}}) +[\"']?)*{_SOURCES} [^:\"'|]{{0,120}}"
+    rf"(?:\|[^\"'|]{{0,80}}){{0,6}}\| *{_SEARCHERS} "
+    rf"|^[\s+>]*(?:sudo +)?{_SEARCHERS} +(?:-[\w-]{{1,30}} +)*[\"']"
+    rf"|{_SHELL}(?:echo|printf|Write-(?:Host|Error|Output|Warning)|cat +<<<)(?: +-\w{{1,3}})*"
+    r" +[\"']|^\s*@echo |\|\| *echo "
+    r"|(?:^\s*|(?:\|\||&&|[;{]) *)(?:die|fail\w{0,9}|warn\w{0,9}|err|error|fatal|abort|bail|info"
+    r"|alert|usage|notice|debug|(?:log|msg|print|echo)_?\w{0,12}) +(?:\"[^\"]*\"|'[^']*')"
+    r"(?: *(?:;.*|\}|>.*|\|\|.*))?\s*$"
+)
+"""A line of a shell that looks for words, or prints them, whatever stands before it."""
+_RULES = (
+    r"^\s*(?:- +)?[\"']?(?:match(?:es)?|pattern|regexp?|filter|contains|keyword|needle)[\"']?"
+    r" *[:=] *[\"']|^\s*msg(?:id|str) \"|^\s*\"(?:[^\"\s]+ ){2}[^\"]*\" *: *[\"\[{]"
+)
+"""A rule of a program that looks for words, a translation, a table of what words mean."""
+_HELP = (
+    r"^\s*(?:-\w,? +)?--?(?![rwxsStT-]{8})[a-z][\w-]{0,40}(?:[ =][\w<>\[\]|-]{1,40})?\s{2,}\S"
+    r"|^\s*--[a-z][\w-]{0,40}[ =][\"']|^\s*[Uu]sage: "
+)
+"""A program's own list of options: none of them happened."""
+_REMARK = r"^[^#\"']{0,80}(?:\w ?= ?[^#\"']{1,60} *#|[;{}] *(?:#|//)) \S|^\s*(?:#:|//[/!]) "
+"""A remark behind a statement, or one for a manual."""
 _NO_OUTPUT = re.compile(
-    rf"{_PROMPT}(?:echo|printf|logger|[ezr]?grep|rg|awk|sed|dmesg|journalctl|z?cat|tail|less)\b"
+    rf"{_PROMPT}(?:echo|printf|logger|{_SEARCHERS}|awk|sed|dmesg|journalctl|z?cat|tail|less)\b"
+    rf"|{_PROMPT}(?:[^\"'|]{{0,200}}\|){{1,6}} *{_SEARCHERS} "
     rf"|{_BEFORE}{_STATEMENT}"
+    rf"|{_BEFORE}{_CALL}"
+    rf"|{_TYPED}|{_RULES}|{_HELP}|{_REMARK}"
     r"|^\s*[A-Z]\w{0,20}CHECK\w{0,20}\(.{0,200}\); *(?://.*)?$"
 )
-_HEAD = re.compile(
-    r"^[\s>|]*(?:\d{4}[-/]\d\d|\[(?![^\]]*\]\()|<\d|[\w./-]+:\d+|\(\w{1,30}(?: [^)]{1,60})?\) "
-    r"|[A-Z][a-z]{2} +\d+ \d\d:"
-    r"|[A-Z]\d{4} |(?:\w+\.)*\w*(?:Error|Exception|Warning)\b|NVRM|what\(\)|terminate called"
-    r"|Traceback|(?:ERROR|FATAL|INFO|WARN|WARNING)\b|[NR]CCL (?:WARN|INFO))"
-)
-"""How lines begin that a program printed."""
-_SPAN = re.compile(r"`[^`]{2,300}`|\*\*[^*]{2,300}\*\*|(?<=^[-+*] )\*[^*]{2,300}\*(?=[ :.,])")
-_WORD = re.compile(r"(?<![\w./-])[A-Za-z']{2,20}(?![\w/(=])")
-_PERSON = (
-    r"(?i:I|we|they|he|she|some(?:body|one)|people|users|customers|colleagues?|others)"
-    r"(?:'ve|'d| have| had| once| also| still| always| often| sometimes| usually| just| only| never"
-    r"| did(?:n't)?| do(?:n't)?)*"
-)
-_TELLS = re.compile(
-    rf"\b{_PERSON} (?:saw|seen|see|gets?|got|had|have|hit|(?:ran|run) into|noticed|found|observed?"
-    r"|reported|encounter(?:ed)?|experienced?|fixed|solved|changed|reseated|updated|upgraded|rebooted"
-    r"|switched|moved|tried|thought|used to|lost|replaced)\b"
-    r"|\bused to (?:get|see|fail|crash|hang|be|have|say|die|end)\b"
-    r"|\b(?:last|the other|this) (?:week|month|year|night|summer|winter|time|day)\b|\byesterday\b"
-    r"|\b(?:days?|weeks?|months?|years?) ago\b"
-    r"|\b(?:the|a|my|our|known|possible|common) (?:fix|cure|solution|workaround|reason|cause)"
-    r" (?:for|of|was|is)\b"
-    r"|\b(?:went away|(?:is|was) gone\b(?! *$)|turned out"
-    r"|(?:is|was|got|been) (?:fixed|solved|resolved))\b"
-    r"|^\W*(?:If|When|Whenever|In case) (?:you|your|we|training|it|the|an?)\b"
-    r"|^[\s>]*(?:[-*+\u2022]|\d{1,3}[.)]) +(?:\[\w{1,20}\] )?(?:\w{1,30}(?:[./]\w{1,30})*: )?"
-    r"(?i:fix(?:e[sd])?"
-    r"|handles?|handled|adds?|added|supports?|avoids?|prevents?|do not|don't|improved?|removed?"
-    r"|reports?|retry|retries|ignored?|documents?|detects?|catch|workaround)\b"
-    r"|^\W*(?:Fix(?:e[sd])?|Workaround) (?:a |an |the |for |[\"'`#])"
-    r"|^#{2,6} "
-)
-"""Somebody tells of it: what was seen or done, when, what helped; words of changelogs, manuals."""
 MOST = 400
 
 
 def is_no_output(line: str) -> bool:
     """Whether what a line says was typed, or stands in a program: it did not happen."""
     return _NO_OUTPUT.search(line[:MOST]) is not None
-
-
-def is_told(line: str) -> bool:
-    """Whether a sentence tells of a message: nobody printed it here.
-
-    A message between backticks with words around it, or words of somebody who tells.
-    """
-    text = line[:MOST]
-    if _HEAD.match(text):
-        return False
-    beside = _SPAN.sub(" \u2026 ", text)
-    if beside != text and len(_WORD.findall(beside)) >= MOST_LABEL:
-        return True
-    return _TELLS.search(beside) is not None
-
-
-MOST_LABEL = 3
-"""So many words beside a quoted message are a sentence; fewer are a label of it."""
-
-
-_WROTE = re.compile(
-    r"(?i)(?:\bwrote|\bsaid|\bwrites|\bposted|schrieb|a \u00e9crit)\b.{0,40}:?\s*$|^@[\w-]{2,40}\b"
-)
-_ANSWERS = re.compile(
-    r"(?i)\b(?:same here|me too|(?:had|have|saw|got|hit) (?:this|that|the same)(?: one| error)? too"
-    r"|mine was|in my case|(?:we|I) (?:have )?(?:fixed|solved) (?:it|this|that)"
-    r"|that was .{1,40} for me)\b"
-)
-"""How lines begin or answer a quotation of what another person posted."""
-
-
-def answered(lines: Sequence[str]) -> list[bool]:
-    """Which lines somebody quotes of another one's post, to answer them: not of this machine.
-
-    A block of lines that begin with ">", where the line before says who wrote it, or the line
-    behind answers. Whoever quotes an own output does neither.
-    """
-    quoted = [line.lstrip(" ")[:1] == ">" for line in lines]
-    found = [False] * len(lines)
-    at = 0
-    while at < len(lines):
-        if not quoted[at]:
-            at += 1
-            continue
-        end = at
-        while end < len(lines) and (quoted[end] or not lines[end].strip()):
-            end += 1
-        before = next((line for line in reversed(lines[:at]) if line.strip()), "")
-        behind = lines[end] if end < len(lines) else ""
-        if _WROTE.search(before[-MOST:]) or _ANSWERS.search(behind[:MOST]):
-            found[at:end] = quoted[at:end]
-        at = end
-    return found

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from ..model.format import Format, FormatError, ProvesNothingError
-from ..model.no_output import answered
 from ..model.part import PartialNode
+from ..model.told import answered
 from .machines import by_host, contradicts, host_before
 
 MOST_SECTIONS = 256

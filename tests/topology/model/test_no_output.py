@@ -9,7 +9,15 @@ FELL = "NVRM: Xid (PCI:0000:43:00): 79, pid=12, name=python3, GPU has fallen off
 
 
 @pytest.mark.parametrize(
-    "head", ["$ echo '", "root@n1:/tmp# grep -e '", "(env) me@n1:~$ sudo dmesg | grep '"]
+    "head",
+    [
+        "$ echo '",
+        "root@n1:/tmp# grep -e '",
+        "(env) me@n1:~$ sudo dmesg | grep '",
+        "dmesg | grep '",
+        "$ ssh n2 dmesg -T | tail -n 99 | grep '",
+        "test -e /x || { echo '",
+    ],
 )
 def test_a_command_that_holds_a_fault_is_none(head: str) -> None:
     assert is_no_output(head + FELL)
@@ -25,6 +33,10 @@ def test_a_command_that_holds_a_fault_is_none(head: str) -> None:
         "CUDA_CHECK(cudaSetDevice(3)) failed: invalid device ordinal",
         "RuntimeError: raised by rank 3: CUDA error: out of memory",
         "# Using devices",
+        'open("/dev/nvidiactl", O_RDWR)          = -1 EPERM (Operation not permitted)',
+        "ray.exceptions.ActorDiedError('The actor died: out of memory')",
+        "grep: /dev/nvidia0: No such file or directory",
+        "-rw-r--r--   1 root root 0 Jan  5 10:00 nvidia",
     ],
 )
 def test_what_a_program_prints_counts(line: str) -> None:

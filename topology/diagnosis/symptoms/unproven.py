@@ -9,9 +9,9 @@ import msgspec
 
 from ...logs.report.report import WARN, LogNote, LogReport
 from ...model.finding import Finding
-from ...model.no_output import is_told
 from ...model.page import Fact, Fix
 from ...model.severity import CANNOT_TELL, NOTICE, Sureness
+from ...model.told import is_told
 
 TOLD = "a sentence tells of it; no program printed it in this text"
 OPEN = "Whether it happened here, and when, the text does not say."

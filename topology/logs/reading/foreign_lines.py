@@ -3,7 +3,8 @@
 import re
 from typing import NamedTuple
 
-from ...model.no_output import is_no_output, is_told
+from ...model.no_output import is_no_output
+from ...model.told import is_told
 from .graph_lines import UNNAMED
 from .pasted_settings import Setting, settings_in
 from .torch_progress import MARKS
@@ -32,7 +33,10 @@ _VIA = re.compile(
     rb"via (?:P2P|SHM|NET|COLLNET)/\S"
 )
 """A connection without the head of its line, and often without its channel."""
-_WORDS_BEFORE = re.compile(rb"[`\"'(#]|//|[A-Za-z]{2} [a-z]{2,} |^[\s>]*[-*+|]")
+_WORDS_BEFORE = re.compile(
+    rb"[`\"'(#]|//|[A-Za-z]{2} [a-z]{2,} |^[\s>]*[-*+|;%@<]"
+    rb"|^[\s>]*(?:[A-Z][a-z]+[\w ]*: |REM |commit )"
+)
 """What may stand before a mark that nobody printed; no library's head holds it."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from ...model.no_output import answered
+from ...model.told import answered
 from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
 from ..report.report import LogReport

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
-from ...model.no_output import is_no_output, is_told
+from ...model.no_output import is_no_output
 from ...model.severity import Word
+from ...model.told import is_told
 from ...recorded.kept import KeptText
 from ...recorded.said_versions import MARKS as VERSION_MARKS
 from ...recorded.said_versions import goes_on

@@ -22,9 +22,10 @@ from ...hardware.faults.catalogue import (
     signs,
 )
 from ...model.kernel_event import EventKey, KernelEvent, KernelSource, joined, put
-from ...model.no_output import is_no_output, is_told
+from ...model.no_output import is_no_output
 from ...model.part import PartialNode
 from ...model.surroundings import Software
+from ...model.told import is_told
 
 LONGEST = 300
 NEWS_SECONDS = 3600.0

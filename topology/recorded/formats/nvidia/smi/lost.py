@@ -6,10 +6,11 @@ import re
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
-from .....model.no_output import is_no_output, is_told
+from .....model.no_output import is_no_output
 from .....model.part import PartialNode
 from .....model.readings import GpuReading
 from .....model.record import Gap, gaps_of
+from .....model.told import is_told
 from .....sources.files.failures import ERROR, Unanswered, problems
 from .....sources.pci.address import pci_address
 from .document import MAX_GPUS
