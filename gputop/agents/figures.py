@@ -85,22 +85,31 @@ def _figure(known: Known, figure: PublishedFigure) -> AgentFact:
 
 
 def _judged(known: Known, chosen: list[PublishedFigure], asked: FiguresTool) -> AgentFact:
-    """By the bands of a check: those of typical figures, else of the best ones."""
+    """By the bands of a check, those of typical figures, else of the best ones; and by floors.
+
+    A floor is what somebody accepts a node by: below it nothing is called healthy.
+    """
     what = f"{known.name}: your {asked.quantity}"
-    by_kind = {
-        kind: [one for one in chosen if one.kind is kind]
-        for kind in (FigureBasis.TYPICAL, FigureBasis.BEST)
-    }
+    by_kind = {kind: [one for one in chosen if one.kind is kind] for kind in FigureBasis}
     expected = by_kind[FigureBasis.TYPICAL] or by_kind[FigureBasis.BEST]
-    if asked.measured is None or not expected:
+    floors = by_kind[FigureBasis.FLOOR]
+    if asked.measured is None or not (expected or floors):
         why = ("no `measured` was given" if asked.measured is None else "no reference",)
         return AgentFact(what, None, FactKind.OPEN, "", why=why)
-    words = [_word(asked.measured, one) for one in expected]
+    missed = [one for one in floors if asked.measured < one.measured]
+    if expected:  # what is above each figure of a healthy node is a floor of another size
+        most = max(one.measured for one in expected)
+        missed = [one for one in missed if one.measured <= most]
+    rows = [(_word(asked.measured, one), one) for one in expected]
+    rows += [("low", one) for one in missed]
+    # A floor that is kept says nothing that a figure does not say better.
+    rows += [("enough", one) for one in floors if not expected and one not in missed]
     said = ", ".join(
         f"{word} against {one.measured:g} {one.unit} ({one.kind}{f', {one.note}' * bool(one.note)})"
-        for word, one in zip(words, expected, strict=True)
+        for word, one in rows
     )
-    if "low" in words and len(set(words)) > 1:
+    words = {word for word, _ in rows}
+    if "low" in words and len(words) > 1:
         why = ("which of them is comparable decides: number of GPUs, algorithm, size",)
         return AgentFact(what, said, FactKind.OPEN, known.name, why=why)
     return AgentFact(what, said, FactKind.CONCLUDED, known.name, disproof=_DISPROOF)

@@ -198,6 +198,22 @@ def test_what_no_table_decides_stays_open() -> None:
     assert pcie[1]["value"] == "78% of what it carries"
 
 
+def test_a_number_below_a_floor_is_not_called_healthy() -> None:
+    """200 GB/s: 88 % of what is typical, less than Azure accepts, more than Oracle does."""
+    asked = {"product": "A100 SXM", "quantity": "allreduce", "gpus": 8, "measured": 200}
+    facts = {fact["what"]: fact for fact in told("figures", **asked)["facts"]}
+    typical = facts["A100-SXM4-80: your allreduce"]
+    assert (typical["kind"], "low against 228 GB/s (floor" in typical["value"]) == ("open", True)
+    floors = facts["A100-SXM4-40: your allreduce"]
+    assert floors["kind"] == "open"
+    assert "low against 228 GB/s (floor" in floors["value"]
+    assert "enough against 185 GB/s (floor" in floors["value"]
+    for measured, word in ((150, "low"), (231, "enough")):
+        facts = told("figures", **asked | {"measured": measured})["facts"]
+        (one,) = [fact for fact in facts if fact["what"] == "A100-SXM4-40: your allreduce"]
+        assert (one["kind"], one["value"].count(word)) == ("concluded", 2)
+
+
 def test_two_snapshots_are_compared(tmp_path: Path) -> None:
     earlier = demo_node("sick-h100-8").snapshot
     later = msgspec.structs.replace(earlier, taken_at=earlier.taken_at + 60)
