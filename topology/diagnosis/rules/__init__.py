@@ -13,6 +13,7 @@ NAMES: tuple[str, ...] = (
     "nvlink.down",
     "nvlink.board",
     "nvlink.links",
+    "devices.link_weather",
     "pcie.acs",
     "pcie.link",
     "measured.pair_bandwidth",

@@ -1,4 +1,4 @@
-"""Lines in the forms that people posted: at least 95 % get the answer that was written down first."""
+"""Lines in the forms that people posted: at least 95 % get the answer that was written first."""
 
 from __future__ import annotations
 

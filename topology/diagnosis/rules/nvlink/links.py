@@ -222,6 +222,7 @@ ERRORS = Rule(
     "counters that stand still do not clear the switch",
     sources=("NVIDIA/NVSentinel#364", "NVIDIA/DCGM DCGM_LIMIT_MAX_NVLINK_CRC_ERROR"),
     check=_check_errors,
+    implied_by=("link-weather",),
     thresholds=(("crc_per_second", 100.0),),
 )
 RULES = (INACTIVE, ITSELF, RATE, ERRORS)
