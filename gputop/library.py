@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gputop.answers.check import CheckAnswer
     from gputop.answers.cost_records import CostAnswer
     from gputop.answers.diff import DiffAnswer
+    from gputop.answers.events import EventsAnswer
     from gputop.answers.explain import ExplainAnswer
     from gputop.answers.jobs import JobsAnswer
     from gputop.answers.known import Known
@@ -263,6 +264,19 @@ class NodeAnswers:
 
         with unsaid():
             return answer(MetricsRequest(given=self.snapshot, demo=self._demo))
+
+    def events(self, *, seconds: float | None = None) -> EventsAnswer:
+        """What happened on the node, as `gputop events` says it. Provisional.
+
+        `seconds`: only events of so long a time.
+
+        >>> import gputop
+        >>> gputop.demo("hgx-h100-8").events().events
+        ()
+        """
+        from gputop.answers.events import answer_of
+
+        return answer_of(self.snapshot, seconds)
 
     def jobs(self) -> JobsAnswer:
         """What runs on the GPUs and who waits for whom, as `gputop jobs` says it. Provisional.

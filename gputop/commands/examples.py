@@ -58,6 +58,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gputop metrics --demo sick-h100-8", "what Prometheus would get; no GPU is needed"),
         ("gputop metrics --textfile gputop.prom --once", "for the node exporter, from a timer"),
     ),
+    "events": (
+        ("gputop events", "what happened here, in time order, with what to do"),
+        ("gputop events --since 1h", "in the last hour"),
+        ("gputop events --from -", "of a pasted log of the kernel: sudo dmesg | ..."),
+    ),
     "watch": (
         ("gputop watch", "a line whenever the node, a fault or a job changes"),
         ("gputop watch --on broken,hang --once", "end at the first of these, with its code"),

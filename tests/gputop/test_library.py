@@ -106,6 +106,7 @@ def test_a_users_script_runs() -> None:
         (("check", "--quick", "--json"), lambda node: node.check()),
         (("jobs", "--json"), lambda node: node.jobs()),
         (("metrics", "--json"), lambda node: node.metrics()),
+        (("events", "--json"), lambda node: node.events()),
     ],
 )
 def test_an_answer_is_the_document_of_its_command(
@@ -125,7 +126,8 @@ def test_an_answer_is_the_document_of_its_command(
 
 DOORS = {
     "check": "check", "explain": "explain", "jobs": "jobs", "which": "which", "cost": "cost",
-    "metrics": "metrics", "about": "figures", "log": "read_text", "diff": "diff",
+    "metrics": "metrics", "events": "events", "about": "figures", "log": "read_text",
+    "diff": "diff",
 }  # fmt: skip
 """Command -> what gives its answer in Python."""
 NO_DOOR = {

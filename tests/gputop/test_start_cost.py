@@ -15,8 +15,8 @@ HEAVY = ("networkx", "textual", "rich", "psutil", "asyncio", "torch")
 """Libraries of screens, drawings and measurements."""
 UNASKED = ("difflib", "tomllib", "inspect", *HEAVY)
 """The same, and what only a mistake, a fault in the kernel's log or the types of msgspec need."""
-MOST_OF_OURS = 104
-"""Modules of gputop that `gputop.read()` imports before a source has answered: 102 now."""
+MOST_OF_OURS = 106
+"""Modules of gputop that `gputop.read()` imports before a source has answered: 105 now."""
 ASKED = """
 import json, sys
 from gputop.__main__ import _import_msgspec

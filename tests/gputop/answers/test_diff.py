@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from gputop.__main__ import run
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import NodeSnapshot, encode
 from tests.support.checked import saved
-from tests.support.rule_cases import base
+from tests.support.rule_cases import base, cases
 
 H100, SICK = "hgx-h100-8", "sick-h100-8"
 
@@ -136,3 +136,25 @@ def test_a_damaged_check_is_refused(capsys: pytest.CaptureFixture[str], tmp_path
         code, out, err = ended(capsys, H100, str(damaged))
         assert code in (3, 64), err
         assert not out
+
+
+def test_the_weather_of_links_is_one_finding_everywhere(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (case,) = (one for one in cases() if one.name == "link-drain")
+    assert case.earlier is not None
+    told = "drain: NVLink 5 of GPU1 errs more than a healthy link does: 60 recoveries in 24 h"
+    for name, snapshot in (("before", case.earlier), ("now", case.snapshot)):
+        (tmp_path / f"{name}.json").write_bytes(encode(snapshot))
+    before, now = (str(tmp_path / f"{name}.json") for name in ("before", "now"))
+    code, out, _ = ended(capsys, before, now)
+    assert code == 1
+    assert told in " ".join(out.split())
+    days = {"monday": ("--from", before), "tuesday": ("--from", now, "--since", before)}
+    for name, day in days.items():
+        (tmp_path / name).mkdir()
+        code = run(["check", "--quick", *day, "-o", str(tmp_path / name / "g1.json")])
+    assert code == 1
+    capsys.readouterr()
+    run(["fleet", str(tmp_path / "tuesday"), "--text", "--since", str(tmp_path / "monday")])
+    assert "drain: NVLink 5 of GPU1" in " ".join(capsys.readouterr().out.split())

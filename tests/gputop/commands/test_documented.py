@@ -39,6 +39,7 @@ NOT_RUN = {
     "mcp --redact": "waits for an agent",
     "metrics --textfile": "writes again and again",
     "metrics --listen": "serves until it is ended",
+    "events --follow": "goes on until it is ended",
     "watch": "goes on until it is ended",
     "log FILE|FOLDER": "stands for the files of a reader",
     "fleet plan --format": "goes on with a folder that the text has named",
