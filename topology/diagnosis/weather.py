@@ -60,7 +60,7 @@ _NVLINK = (
 )  # fmt: skip
 
 
-class LinkKind(Word):
+class WeatherLink(Word):
     """What kind of link it is: siblings are of one kind."""
 
     NVLINK = "NVLink"
@@ -81,7 +81,7 @@ class WeatherWord(Word):
 class LinkKey(msgspec.Struct, frozen=True, order=True):
     """One link, by one of its ends."""
 
-    kind: LinkKind
+    kind: WeatherLink
     device: str
     """PCI address; the name of a network device that has none."""
     number: int = 0
@@ -145,10 +145,10 @@ def reading_of(snapshot: NodeSnapshot) -> WeatherReading:
                 for name, trouble in _NVLINK
                 if (value := getattr(link, name)) is not None
             }
-            key = LinkKey(LinkKind.NVLINK, gpu.address, link.link)
+            key = LinkKey(WeatherLink.NVLINK, gpu.address, link.link)
             links[key] = LinkCounts(counts, active.get((gpu.address, link.link)))
         if gpu.pcie_replays is not None:
-            key = LinkKey(LinkKind.PCIE, gpu.address)
+            key = LinkKey(WeatherLink.PCIE, gpu.address)
             links[key] = LinkCounts({"replays": (_T.REPLAY, gpu.pcie_replays)})
     for key, counts in _of_kernel(snapshot):
         before = links[key].counts if key in links else {}
@@ -157,9 +157,9 @@ def reading_of(snapshot: NodeSnapshot) -> WeatherReading:
 
 
 _KINDS = {
-    CounterKind.AER: LinkKind.PCIE,
-    CounterKind.RDMA: LinkKind.PORT,
-    CounterKind.NET: LinkKind.INTERFACE,
+    CounterKind.AER: WeatherLink.PCIE,
+    CounterKind.RDMA: WeatherLink.PORT,
+    CounterKind.NET: WeatherLink.INTERFACE,
 }
 
 
@@ -170,7 +170,7 @@ def _of_kernel(
         kind = _KINDS.get(device.kind)
         if kind is None:
             continue
-        name = "" if kind is LinkKind.PCIE else device.device
+        name = "" if kind is WeatherLink.PCIE else device.device
         key = LinkKey(kind, device.address or device.device, device.port or 0, name)
         meant = ((name, meaning(device.kind, name), count) for name, count in device.counts)
         yield (
@@ -262,7 +262,7 @@ def _comparable(before: WeatherReading, now: WeatherReading) -> bool:
     return same and SHORTEST <= now.at - before.at <= LONGEST
 
 
-_Usual = dict[tuple[LinkKind, tuple[CountedTrouble, ...]], list[float]]
+_Usual = dict[tuple[WeatherLink, tuple[CountedTrouble, ...]], list[float]]
 
 
 def _usual(sums: dict[LinkKey, _Sum]) -> _Usual:
@@ -330,7 +330,7 @@ def _word(key: LinkKey, one: _Sum, usual: _Usual) -> tuple[WeatherWord, tuple[Co
         return WeatherWord.DRAIN, HARD
     if hard >= RESEAT_COUNT and alone and hard / max(one.hours, DAY_HOURS) >= RESEAT_PER_HOUR:
         return WeatherWord.RESEAT, HARD
-    limit = PCIE_PER_HOUR if key.kind is LinkKind.PCIE else SOUND_PER_HOUR
+    limit = PCIE_PER_HOUR if key.kind is WeatherLink.PCIE else SOUND_PER_HOUR
     if _rate(one, SOFT) > limit and soft >= WATCH_COUNT:
         known = len(usual[key.kind, SOFT]) > FEWEST_SIBLINGS
         reseat = not known or _apart(key, one, SOFT, usual)

@@ -12,8 +12,8 @@ from gputop.topology.diagnosis.weather import (
     CountedTrouble,
     LinkCounts,
     LinkKey,
-    LinkKind,
     LinkWeather,
+    WeatherLink,
     WeatherReading,
     WeatherWord,
     reading_of,
@@ -24,8 +24,8 @@ from tests.support.rule_cases import base
 
 DAY, HOUR = 86400.0, 3600.0
 LINKS = 18
-SICK = LinkKey(LinkKind.NVLINK, "0000:19:00.0", 7)
-KEYS = tuple(LinkKey(LinkKind.NVLINK, "0000:19:00.0", number) for number in range(LINKS))
+SICK = LinkKey(WeatherLink.NVLINK, "0000:19:00.0", 7)
+KEYS = tuple(LinkKey(WeatherLink.NVLINK, "0000:19:00.0", number) for number in range(LINKS))
 LOAD = 200e9
 """Bytes a second that a busy link carries."""
 Added = Callable[[LinkKey, float], dict[str, int]]
@@ -236,16 +236,16 @@ def test_links_of_a_snapshot() -> None:
     )
     readings = msgspec.structs.replace(snapshot.readings, gpus=gpus, counters=counters)
     links = reading_of(msgspec.structs.replace(snapshot, readings=readings)).links
-    assert links[LinkKey(LinkKind.NVLINK, address, 3)].counts == {
+    assert links[LinkKey(WeatherLink.NVLINK, address, 3)].counts == {
         "recovery_errors": (CountedTrouble.RECOVERY, 4),
         "tx_bytes": (CountedTrouble.TRAFFIC, 5),
     }
-    assert links[LinkKey(LinkKind.NVLINK, address, 3)].up is True
-    assert links[LinkKey(LinkKind.PCIE, address)].counts == {
+    assert links[LinkKey(WeatherLink.NVLINK, address, 3)].up is True
+    assert links[LinkKey(WeatherLink.PCIE, address)].counts == {
         "replays": (CountedTrouble.REPLAY, 2),
         "correctable RxErr": (CountedTrouble.CORRECTED, 5),
     }
-    assert links[LinkKey(LinkKind.PORT, "0000:3b:00.0", 1, "mlx5_0")].counts == {
+    assert links[LinkKey(WeatherLink.PORT, "0000:3b:00.0", 1, "mlx5_0")].counts == {
         "port_xmit_data": (CountedTrouble.TRAFFIC, 400),
         "symbol_error": (CountedTrouble.SYMBOL, 3),
     }

@@ -9,7 +9,7 @@ from ....model.finding import Finding
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
 from ...rule import Found, Rule, needed
-from ...weather import HARD, LinkKind, LinkWeather, WeatherWord, reading_of, weather
+from ...weather import HARD, LinkWeather, WeatherLink, WeatherWord, reading_of, weather
 
 MOST_NAMED, MOST_SHOWN = 4, 8
 SOURCE = "counters of the driver and of /sys, two readings"
@@ -50,18 +50,18 @@ def _is_ours(one: LinkWeather) -> bool:
     """Whether no other rule tells it: `nvlink-errors` and `pcie-replays` tell of small growth."""
     if one.word is WeatherWord.CALM:
         return False
-    of_gpu = one.link.kind in (LinkKind.NVLINK, LinkKind.PCIE)
+    of_gpu = one.link.kind in (WeatherLink.NVLINK, WeatherLink.PCIE)
     hard = any(trouble in HARD for trouble, _ in one.grown)
     return not of_gpu or (hard and one.word is not WeatherWord.WATCH)
 
 
 def _once(found: list[LinkWeather]) -> list[LinkWeather]:
     """Without network interfaces whose RDMA port says the same."""
-    ports = {one.link.device for one in found if one.link.kind is LinkKind.PORT}
+    ports = {one.link.device for one in found if one.link.kind is WeatherLink.PORT}
     return [
         one
         for one in found
-        if one.link.kind is not LinkKind.INTERFACE or one.link.device not in ports
+        if one.link.kind is not WeatherLink.INTERFACE or one.link.device not in ports
     ]
 
 
@@ -86,9 +86,9 @@ def _findings(case: Case, found: list[LinkWeather]) -> Iterator[Finding]:
 def _name(case: Case, one: LinkWeather) -> str:
     """As people call it: "NVLink 7 of GPU3", "port 1 of mlx5_2", "eth2", "PCIe of GPU3"."""
     link = one.link
-    if link.kind is LinkKind.NVLINK:
+    if link.kind is WeatherLink.NVLINK:
         return f"NVLink {link.number} of {case.name(link.device)}"
-    if link.kind is LinkKind.PORT:
+    if link.kind is WeatherLink.PORT:
         return f"port {link.number} of {link.name}"
     return link.name or f"PCIe of {case.name(link.device)}"
 
