@@ -15,7 +15,7 @@ from gputop.answers import QUESTIONS
 from gputop.pages.glossary import glossary
 from gputop.printing.ticket import ticket
 from gputop.screens import NAMES
-from gputop.screens.key_line import COMMON
+from gputop.screens.key_line import COMMON, REPLAY
 from gputop.screens.node.identity import identity_lines
 from gputop.screens.question import QuestionScreen, questions
 from gputop.screens.view import runs_library
@@ -103,9 +103,10 @@ def open_palette(
 
 def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
     """Commands of the palette: the screens, what the shown one offers, what all offer."""
+    played = REPLAY if app.sessions.replay is not None else ()
     common = [
         command._replace(title=app.words.fill(command.title), help=app.words.fill(command.help))
-        for command in commands(COMMON, app.run_action)
+        for command in commands((*COMMON, *played), app.run_action)
         if (offers_demos(app.report) or command.title != "Demo nodes")
         and (runs_library(app.report) or "library" not in command.title)
     ]
@@ -173,9 +174,10 @@ def show_why(app: GpuTop) -> None:
 def show_help(app: GpuTop) -> None:
     """Show the keys of the screen."""
     if app.view is not None:
+        everywhere = (*COMMON, *REPLAY) if app.sessions.replay is not None else COMMON
         own, common = (
             [(app.words.fill(key), app.words.fill(what)) for key, what in rows]
-            for rows in (help_rows(app.view.KEYS), help_rows(COMMON, app.view.KEYS))
+            for rows in (help_rows(app.view.KEYS), help_rows(everywhere, app.view.KEYS))
         )
         words = partial(glossary, app.words)
         app.push_screen(HelpPanel(app.view.TITLE, own, common, app, words))

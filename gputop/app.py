@@ -36,9 +36,10 @@ from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.recent import Recent
 from gputop.live.refresh import Inbox, Refresher
 from gputop.live.selection import PickedDevices
+from gputop.live.session_controller import SessionController, SessionTold
 from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
-from gputop.screens.key_line import COMMON
+from gputop.screens.key_line import COMMON, REPLAY
 from gputop.screens.node.gpu_lines import chosen
 from gputop.screens.node.table import SORTS
 from gputop.screens.plugged import PluginView, plugged
@@ -124,7 +125,7 @@ class GpuTop(BaseApp[int]):
 
     TITLE = "gputop"
     DEFAULT_MODE = NAMES[0]
-    BINDINGS: ClassVar[list[BindingType]] = bindings(COMMON)
+    BINDINGS: ClassVar[list[BindingType]] = bindings((*COMMON, *REPLAY))
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
     probe: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
@@ -150,6 +151,7 @@ class GpuTop(BaseApp[int]):
         self.probing = ProbeController(self, self._confirm)
         self.what_if = WhatIfController(self)
         self.jobs = JobsController(self)
+        self.sessions = SessionController(self)
         self.pasted = ""
         self.log_sign: Span | None = None
         self.selected, self.recent = PickedDevices(), Recent()
@@ -202,6 +204,7 @@ class GpuTop(BaseApp[int]):
     def on_unmount(self) -> None:
         """Let go of the threads and of a worker without waiting for any of them."""
         self.probing.close()
+        self.sessions.end()
         if self.refresher is not None:
             self.refresher.close()
 
@@ -210,6 +213,7 @@ class GpuTop(BaseApp[int]):
         if self.refresher is not None:
             self.refresher.close()
             self.probing.forget()
+        self.sessions.end()
         self.feed = feed
         self.findings.forget_silenced()
         self.what_if.forget()
@@ -241,12 +245,27 @@ class GpuTop(BaseApp[int]):
     def on_report_ready(self, message: messages.ReportReady) -> None:
         """Keep the newest report, with the what-if; the screens are bound to it."""
         self.recent.add(message.report.snapshot)
+        self.sessions.take(message.report.snapshot)
         self.report = self.what_if.shown(message.report)
         self.jobs.prepare(message.report)
 
     def on_looked_back(self, message: messages.LookedBack) -> None:
         """Keep what was before the app was opened, for the charts."""
         self.recent.add_earlier(message.past)
+        if self.sessions.replay is not None and self.view is not None:
+            self.view.redraw()  # where it stands still, no reading comes that would draw them
+
+    def on_session_told(self, message: SessionTold) -> None:
+        """Say what became of a recording."""
+        self.sessions.told(message)
+
+    def action_record(self) -> None:
+        """Record what is shown into a new file, or end that."""
+        self.sessions.record()
+
+    def action_replay(self, what: str, by: int = 1) -> None:
+        """Move through a recording."""
+        self.sessions.move(what, by)
 
     def on_jobs_told(self, message: JobsTold) -> None:
         """Show on all screens what the jobs say."""
@@ -335,6 +354,8 @@ class GpuTop(BaseApp[int]):
         """Offer demo nodes only where no GPU answers or a demo is shown."""
         if action == "demos":
             return bool(actions.offers_demos(self.report))
+        if action == "replay":
+            return self.sessions.replay is not None
         return super().check_action(action, parameters)
 
     def action_copy(self) -> None:

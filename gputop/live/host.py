@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from gputop.live.recent import Recent
     from gputop.live.refresh import Refresher
     from gputop.live.selection import PickedDevices
+    from gputop.live.session_controller import SessionController
     from gputop.live.what_if import WhatIfController
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.measuring.state import SuiteState
     from gputop.terminal.preferences import Preferences
     from gputop.topology.hardware.terms import VendorTerms
     from gputop.topology.report import Report
+    from gputop.topology.sources.feed import Feed
     from gputop.widgets.spans import Span
 
 T = TypeVar("T")
@@ -64,6 +66,9 @@ class Redrawn(Protocol):
     def redraw(self) -> None:
         """Draw the report again."""
 
+    def draw_bars(self) -> None:
+        """Draw the lines above and below again."""
+
 
 class NodeHost(AppHost, Protocol):
     """The app of a node."""
@@ -76,8 +81,10 @@ class NodeHost(AppHost, Protocol):
     interval: float
     """Seconds between two readings."""
     refresher: Refresher | None
+    feed: Feed | None
     probing: ProbeController
     what_if: WhatIfController
+    sessions: SessionController
     jobs: JobsController
     selected: PickedDevices
     recent: Recent

@@ -69,7 +69,9 @@ class Refresher:
         self.diagnosing = Diagnosing()
         """Asks the rules; its thread is this one's."""
         self._watcher: Any = None
-        self._looked_back = False
+        self._looked_back = self._anew = False
+        self._clock: Callable[[], float] = getattr(feed, "clock", time.monotonic)
+        """That by which rules are asked again and counters compared."""
         self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
 
     def start(self) -> None:
@@ -85,6 +87,11 @@ class Refresher:
     def wake(self) -> None:
         """Look again at once: the rules may be asked now."""
         self._wake.set()
+
+    def begin_anew(self) -> None:
+        """Forget events, findings and what was before: a recording goes on at another place."""
+        self._anew = True
+        self.wake()
 
     def set_interval(self, interval: float) -> None:
         """Seconds between two reports."""
@@ -105,6 +112,8 @@ class Refresher:
         while not self._closed.is_set():
             self._wake.clear()
             try:
+                if self._anew:
+                    self._forget()
                 self._tick()
                 self._decide()
                 self._with_news()
@@ -114,6 +123,12 @@ class Refresher:
             young = time.monotonic() - started < STARTUP_SECONDS
             self._wake.wait(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
             self._wait_for_news()
+
+    def _forget(self) -> None:
+        self._looked_back = self._anew = False
+        self._watcher, self.diagnosing = None, Diagnosing()
+        if self._report is not None:
+            self._report = Report(self._report.node)
 
     def _wait_for_news(self) -> None:
         """Wait for the feed or a wake; without either one interval, as ages still move on."""
@@ -181,7 +196,7 @@ class Refresher:
         happened = self._watcher.see(report.snapshot)
         asked = False
         try:
-            asked = self.diagnosing.ask(report, time.monotonic())
+            asked = self.diagnosing.ask(report, self._clock())
             if self.diagnosing.trouble:
                 self._send(PolicyFailed(self.diagnosing.trouble))
                 self.diagnosing.trouble = ""

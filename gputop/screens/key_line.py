@@ -92,9 +92,19 @@ COMMON = (
         "d",
         "demos",
         "demos",
-        "demo nodes, when no GPU answers or a demo is shown",
+        "demo nodes, if no GPU answers",
+        beside=True,
         command="Demo nodes",
         about="Look at a reference node",
+    ),
+    Key(
+        "ctrl+r",
+        "record",
+        help="record; again: end",
+        written="Ctrl+R",
+        beside=True,
+        command="Record",
+        about="Keep what is shown in a new file in this folder; again: end it",
     ),
     Key(
         "slash,ctrl+p",
@@ -130,6 +140,35 @@ COMMON = (
     ),
 )
 
+REPLAY = (
+    Key(
+        "c",
+        "replay('pause')",
+        help="replay: pause, and go on",
+        command="Replay: pause or go on",
+        about="Stand still, or go on",
+    ),
+    Key("comma", "replay('step', -1)", help="a reading back and on", written=",  ."),
+    Key("full_stop", "replay('step', 1)"),
+    Key("less_than_sign", "replay('minute', -1)", help="a minute back and on", written="<  >"),
+    Key("greater_than_sign", "replay('minute', 1)"),
+    Key("minus", "replay('speed', -1)", help="play slower and faster", written="-  +"),
+    Key("plus", "replay('speed', 1)"),
+    Key(
+        "N",
+        "replay('event', 1)",
+        help="the next event; B the one before",
+        command="Replay: next event",
+        about="Go to what was noted next",
+    ),
+    Key(
+        "B",
+        "replay('event', -1)",
+        command="Replay: event before",
+        about="Go to what was noted before this",
+    ),
+)
+"""Keys of the time bar, which work where a recording is played."""
 
 REST = ("/", "f", "w", "p", "?", "q")
 """Names of the common keys that the line has behind those that lead it."""

@@ -131,8 +131,9 @@ class View(BaseView):
         """What the line of keys was last made from."""
 
     def above(self) -> Iterable[Widget]:
-        """What is tried out."""
+        """What is tried out; the time of a recording."""
         yield StatusBar(id="what-if")
+        yield StatusBar(id="session")
 
     def draw(self, report: Report) -> None:
         """Update the widgets; called when the screen is visible and mounted."""
@@ -260,6 +261,8 @@ class View(BaseView):
             else ()
         )
         gputop = self.gputop
+        session = gputop.sessions.line(self.app.size.width)
+        self.query_one("#session", StatusBar).show(session)
         now = status_line(
             snapshot, self.probe, gputop.trouble, gputop.interval, self._counted(report)
         )

@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="how long the job computes")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    path = asked.out / "live.gtrec"
+    path = asked.out.resolve() / "live.gtrec"
     path.unlink(missing_ok=True)
     gputop = [sys.executable, "-m", "gputop"]
     recorder = subprocess.Popen([*gputop, "record", "-o", str(path)], cwd=ROOT)
