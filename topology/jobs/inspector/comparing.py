@@ -19,7 +19,7 @@ import msgspec
 from ...model.english import plural
 from ...model.gathered import gathered
 from ..collectives import spoken
-from .doubting import agreed, doubts, of_several
+from .doubting import agreed, doubts, of_one_time, of_several
 from .lengthening import Lengthening, lengthening
 from .records import FinishedOperation
 
@@ -165,6 +165,8 @@ class Inspected(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 0
     contrary: bool = False
     """Whether some of them contradict others, which are left out."""
+    apart_seconds: float = 0.0
+    """How far apart ranks wrote their records of some collectives, which are left out; else 0."""
     doubts: tuple[str, ...] = ()
     """Lines on records that contradict each other, and on those that are missing."""
 
@@ -173,6 +175,9 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
     """Put the ranks of each communicator side by side; a record that stands twice counts once."""
     given = tuple(dict.fromkeys(operations))
     operations, contrary = agreed(given)
+    every = len(operations)
+    operations, apart = of_one_time(operations)
+    told = operations if apart else given
     mixed = of_several(operations)
     collectives = [one for one in operations if one.peer is None]
     timed = [one for one in collectives if one.on_gpu and one.seconds > 0]
@@ -199,9 +204,10 @@ def compare(operations: Sequence[FinishedOperation]) -> Inspected:
         contradicting=sum(one.contradicts_itself for one in timed),
         by_cpu=sum(not one.on_gpu for one in collectives),
         transfers=len(operations) - len(collectives),
-        operations=len(operations),
+        operations=every,
+        apart_seconds=apart,
         contrary=bool(contrary or mixed),
-        doubts=(*contrary, *doubts([one for one in given if one.on_gpu])),
+        doubts=(*contrary, *doubts(one for one in told if one.on_gpu)),
     )
 
 

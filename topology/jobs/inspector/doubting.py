@@ -17,6 +17,8 @@ from .records import FinishedOperation
 
 MOST_NAMED = 3
 LONGEST_NAME = 24
+FAR_SECONDS = 3600.0
+"""Ranks end a collective together, and the plugin writes within minutes; clocks of hosts agree."""
 
 ProcessName = tuple[str, int | None]
 """Host and PID."""
@@ -58,6 +60,29 @@ def agreed(
     return kept, (said,)
 
 
+def of_one_time(
+    operations: Sequence[FinishedOperation],
+) -> tuple[tuple[FinishedOperation, ...], float]:
+    """The records without collectives that ranks wrote far apart, and how far, in seconds.
+
+    Records of two runs lie in one folder then, or a clock is wrong.
+    """
+    spans: dict[Hashable, tuple[float, float]] = {}
+    for one in operations:
+        if one.peer is None:
+            first, last = spans.get(_collective(one), (one.written_at, one.written_at))
+            spans[_collective(one)] = min(first, one.written_at), max(last, one.written_at)
+    far = {key: last - first for key, (first, last) in spans.items() if last - first > FAR_SECONDS}
+    if not far:
+        return tuple(operations), 0.0
+    kept = (one for one in operations if one.peer is not None or _collective(one) not in far)
+    return tuple(kept), max(far.values())
+
+
+def _collective(one: FinishedOperation) -> Hashable:
+    return one.communicator, one.name, one.number
+
+
 def _own_key(one: FinishedOperation) -> Hashable:
     return one.communicator, one.rank, one.host, one.pid, one.name, one.peer, one.number
 
@@ -76,7 +101,7 @@ def of_several(operations: Iterable[FinishedOperation]) -> frozenset[str]:
     return frozenset(mixed)
 
 
-def doubts(operations: Sequence[FinishedOperation]) -> Iterator[str]:
+def doubts(operations: Iterable[FinishedOperation]) -> Iterator[str]:
     """Lines on collectives whose ranks contradict each other, or lack records."""
     by = gathered((one.communicator, one) for one in operations if one.peer is None)
     lines: list[str] = []

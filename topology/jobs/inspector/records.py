@@ -232,7 +232,8 @@ def read(
         if is_prometheus(data[:4096]):
             refused.append((path, PROMETHEUS))
             continue
-        found, dropped, doubts = _parsed(data, MOST_OPERATIONS - len(operations), formats)
+        left = MOST_OPERATIONS - len(operations)
+        found, dropped, doubts = _parsed(data, left, formats, writes=most == NEWS_BYTES)
         operations += found
         lost += dropped
         refused += [(path, doubt) for doubt in (*cut, *doubts)]
@@ -291,11 +292,12 @@ def _text(path: str, *, follow: bool, most: int) -> tuple[bytes, float, tuple[st
 
 
 def _parsed(
-    data: bytes, most: int, formats: set[str]
+    data: bytes, most: int, formats: set[str], *, writes: bool
 ) -> tuple[list[FinishedOperation], int, list[str]]:
     """Operations of a text, how many the plugin dropped, and what is odd about its lines.
 
-    `formats` gets those that are not known.
+    `formats` gets those that are not known. `writes`: a job that runs has not finished its last
+    line.
     """
     found: list[FinishedOperation] = []
     lines = data.split(b"\n")
@@ -308,7 +310,7 @@ def _parsed(
             read = _LINES.decode(line)
             operation = _operation(read)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            unread += at < len(lines) - 1  # a running job has not finished its last line
+            unread += not writes or at < len(lines) - 1
             continue
         if read.dump_stats is not None:
             told = read.dump_stats
@@ -327,7 +329,7 @@ def _parsed(
 
 def _doubts(unread: int, nonsense: int) -> Iterator[str]:
     if unread:
-        yield f"{plural(unread, 'line')} of it {'is' if unread == 1 else 'are'} no record"
+        yield f"{plural(unread, 'line')} of it {'is' if unread == 1 else 'are'} no whole record"
     if nonsense:
         yield f"{plural(nonsense, 'record')} of it with figures that cannot be, left out"
 

@@ -166,7 +166,16 @@ def _time(seconds: float) -> str:
     return duration(1e6 * seconds)
 
 
+def _far_apart(inspected: Inspected) -> str:
+    return (
+        f"its ranks' records were written {seconds(inspected.apart_seconds)} apart, so they are of "
+        "two runs, or a clock is wrong; they are not compared"
+    )
+
+
 def _why_nothing(inspected: Inspected) -> str:
+    if inspected.apart_seconds:
+        return _far_apart(inspected)
     if inspected.contrary:
         return "records that contradict each other, so who waits for whom is not known"
     if inspected.alone:
@@ -260,6 +269,8 @@ def unknown(
             "are read as v4.0"
         )
     yield from inspected.doubts
+    if inspected.apart_seconds and inspected.kinds:
+        yield f"what some collectives took: {_far_apart(inspected)}"
     if inspected.contradicting:
         yield (
             f"{plural(inspected.contradicting, 'record')} with a bandwidth that is not that of "

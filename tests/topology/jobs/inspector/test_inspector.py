@@ -23,6 +23,7 @@ from gputop.topology.jobs.inspector.comparing import (
 from gputop.topology.jobs.inspector.lengthening import Lengthening
 from gputop.topology.jobs.inspector.records import (
     MOST_BYTES,
+    NEWS_BYTES,
     PROMETHEUS,
     InspectorRecords,
     looks_like,
@@ -175,8 +176,9 @@ def test_lost_torn_contradicting_and_foreign_records_are_each_one_line(tmp_path:
     told = kept(tmp_path, own)
     assert told.lost == 9
     assert [why for _, why in told.refused] == [
-        "1 line of it is no record",
+        "1 line of it is no whole record",
         "1 record of it with figures that cannot be, left out",
+        "1 line of it is no whole record",
     ]
     (state,) = states_of(told)
     assert state is not None
@@ -229,7 +231,7 @@ def test_of_a_long_file_the_last_part_is_read(tmp_path: Path) -> None:
 def test_any_bytes_are_read_or_refused(octets: bytes, at: int) -> None:
     text = lines(lambda *_: 245.0, count=1)[0]
     looks_like(octets)
-    found, lost, doubts = records._parsed(text[:at] + octets + text[at:], 10, set())
+    found, lost, doubts = records._parsed(text[:at] + octets + text[at:], 10, set(), writes=False)
     assert len(found) <= 10
     assert lost >= 0
     assert all("\n" not in doubt for doubt in doubts)
@@ -284,6 +286,38 @@ def test_waits_that_hide_computing_are_no_part_of_the_price(tmp_path: Path, firs
     (state,) = states_of(told)
     assert "about 5 times as long" in state.sentence
     assert "40.0 ms in 10 of them" in state.sentence
+
+
+@pytest.mark.parametrize("at", [1, 100, -40])
+def test_a_line_that_is_not_whole_is_said_with_its_file(tmp_path: Path, at: int) -> None:
+    """The last line of a file that was cut while the plugin wrote it went unsaid."""
+    files = lines(lambda rank, _: 245.0 if rank else 29_000.0)
+    whole = kept(tmp_path, files)
+    cut = files[1][:at] if at < 0 else files[1][at:]
+    told = kept(tmp_path, {**files, 1: cut})
+    assert whole.refused == ()
+    ((path, why),) = told.refused
+    assert Path(path).read_bytes() == cut
+    assert why == "1 line of it is no whole record"
+    live = read([path], most=NEWS_BYTES)
+    assert bool(live.refused) is (at > 0), "a job that runs has not finished its last line"
+
+
+@pytest.mark.parametrize(("days", "compared"), [(0, True), (0.01, True), (1, False), (400, False)])
+def test_records_of_other_days_are_not_compared(
+    tmp_path: Path, days: float, compared: bool
+) -> None:
+    files = lines(lambda rank, _: 245.0 if rank else 29_000.0)
+    moved = []
+    for line in files[0].splitlines():
+        one = json.loads(line)
+        one["metadata"]["dump_timestamp_us"] -= int(days * 86_400e6)
+        moved.append(json.dumps(one).encode())
+    (state,) = states_of(kept(tmp_path, {**files, 0: b"\n".join(moved)}))
+    named = [rank.rank for rank in state.ranks if rank.trouble is not None]
+    assert named == ([1] if compared else [])
+    assert ("not compared" in state.sentence) is not compared
+    assert (f"{days:g} d" in state.sentence) is not compared
 
 
 def test_lines_that_were_written_together_are_no_measure_of_time(tmp_path: Path) -> None:
