@@ -20,21 +20,19 @@ from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import DEFAULT, place
 from gputop.topology.model.readings import ProcessState
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import DEMO, NodeSnapshot
 from gputop.topology.recorded.demos.demo import names
 from gputop.topology.recorded.demos.shape import DemoShape, load
-from gputop.topology.recorded.demos.work import work_of
+from gputop.topology.recorded.demos.work import LOADER, work_of
 
-DEMO = "demo "
-"""What the source of a demo begins with."""
 PROGRAM = "train.py"
 LAUNCHED = 1042
 SECONDS = 2.0
 GROWN = 30
 """Collectives between two answers of RAS."""
 SLICES = 8
-LOADER, LOOKS = "do_sys_poll", 24
-"""Where a process sleeps that waits for what another one loads, and how often it is looked at."""
+LOOKS = 24
+"""How often it is looked at where a process sleeps."""
 HOPPER = 9
 """NVML's number of the architecture."""
 QUIET = 720.0
@@ -55,7 +53,7 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
     told = tuple(
         msgspec.structs.replace(state, quiet_seconds=QUIET if late else 0.0) for state in told
     )
-    return answer(
+    report = answer(
         snapshot,
         activities,
         told,
@@ -64,6 +62,8 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
         seconds=SECONDS,
         loads=loads,
     )
+    made_up = tuple(msgspec.structs.replace(job, simulated=True) for job in report.jobs)
+    return msgspec.structs.replace(report, jobs=made_up)
 
 
 def of_node(snapshot: NodeSnapshot) -> JobsReport | None:

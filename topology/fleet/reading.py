@@ -15,6 +15,7 @@ import msgspec
 from ..model.errors import GputopError
 from ..model.finding import Finding
 from ..model.severity import FigureBasis, Severity, Verdict
+from ..model.snapshot import DEMO
 from ..model.waiting import read_now
 from .hosts import is_host
 from .record import Beside, FigureKind, FileFault, Interned, NodeReport, Unusable, one_line
@@ -78,6 +79,7 @@ class _Check(msgspec.Struct):
     taken_at: float
     gputop: str = ""
     node: str | None = None
+    source: list[str] = []
     measured: list[msgspec.Raw] = []
     findings: list[_Finding] = []
     fleet: _Section | None = None
@@ -223,6 +225,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         why = f"it does not fit {SCHEMA}: {one_line(error, 160)}"
         raise _NotUsableError(FileFault.DAMAGED, why) from error
     host = section.host or (found.node or "").split(".")[0]
+    host = _demo_of(name, found) or host if host == DEMO.strip() else host
     if not is_host(host):
         raise _NotUsableError(FileFault.DAMAGED, "it names no host")
     if found.said not in set(Verdict) or not math.isfinite(found.taken_at):
@@ -260,6 +263,15 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         redacted=section.redacted,
         simulated=section.simulated,
     )
+
+
+def _demo_of(name: str, check: _Check) -> str | None:
+    """The name of a demo's check: its file's, else the demo's; all demos have one host name."""
+    source = check.source[0] if len(check.source) == 1 else ""
+    if not source.startswith(DEMO):
+        return None
+    demo = source.removeprefix(DEMO)
+    return host_of(name) or (demo if is_host(demo) else None)
 
 
 def _findings(check: _Check) -> Iterator[Finding]:

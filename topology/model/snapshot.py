@@ -17,6 +17,10 @@ from .severity import OpenWord
 SCHEMA = "gputop.snapshot/1"
 
 
+DEMO = "demo "
+"""What the source of a demo begins with; its name follows."""
+
+
 class SnapshotError(GputopError, ValueError):
     """A document that is not a snapshot this version can read; the text says why."""
 
@@ -227,7 +231,7 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
     @property
     def is_demo(self) -> bool:
         """Whether this is a demo alone: its probes are simulated, those of a file never."""
-        return len(self.source) == 1 and self.source[0].startswith("demo ")
+        return len(self.source) == 1 and self.source[0].startswith(DEMO)
 
     @property
     def simulated(self) -> bool:

@@ -158,3 +158,21 @@ def test_files_beyond_the_most_are_one_line(
     assert len(list(found.reports())) == 2
     (left,) = found.unusable()
     assert left.why == "not read: there are more than 2 files"
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [("a.json.gz", "a"), ("sick-h100-8.json.gz", "sick-h100-8"), ("; x.json.gz", "sick-h100-8")],
+)
+def test_checks_of_demos_have_names_of_their_own(tmp_path: Path, name: str, host: str) -> None:
+    """All demos have one host name, by which two of them were one node."""
+    made = {**node("demo"), "source": ["demo sick-h100-8"]}
+    found = read(tmp_path, name, packed(made))
+    assert isinstance(found, NodeReport)
+    assert found.host == host
+    found = read(tmp_path, name, packed({**node("g7"), "source": ["demo sick-h100-8"]}))
+    assert isinstance(found, NodeReport)
+    assert found.host == "g7", "a node that was made of a demo and named"
+    found = read(tmp_path, name, packed({**made, "source": ["live"]}))
+    assert isinstance(found, NodeReport)
+    assert found.host == "demo"
