@@ -99,7 +99,7 @@ def _second(answer: JobsReport | None, snapshot: NodeSnapshot, use: Use, width: 
     """The job that something is wrong with, else who runs; and the command that sees more."""
     more = MORE if snapshot.is_live or snapshot.is_demo else f"{MORE} --from"
     end: Line = ((" · ", "muted"), (more, "key bold"))
-    if (job := job_line(answer, snapshot, width, end)) is not None:
+    if (job := job_line(answer, width, end)) is not None:
         return (*job[0], *end)
     line = use_line(use, snapshot, width)
     late: Line = ((" · for late ranks ", "muted"), (MORE, "key bold"))

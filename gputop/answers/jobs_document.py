@@ -179,7 +179,7 @@ def _rank(rank: RankState, gpu_memory: int | None) -> JobRank:
         "threads": None if activity is None else activity.threads,
         "asleep": None if activity is None else activity.asleep,
         "asleep_thread": None if activity is None else activity.asleep_thread,
-        "wait_channel": None if activity is None else activity.channel,
+        "wait_channel": rank.place if activity is None else activity.channel or rank.place,
         "queued": None if activity is None else activity.queued,
         "gpu_memory_bytes": gpu_memory,
         "load": rank.load,

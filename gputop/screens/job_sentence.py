@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 from gputop.live.worst_jobs import told, wrong
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
-from gputop.widgets.spans import Line, width_of
+from gputop.widgets.spans import Line, width_of, words_of
 
 if TYPE_CHECKING:
     from gputop.topology.jobs.asking import JobsReport
-    from gputop.topology.model.snapshot import NodeSnapshot
 
 
-def headline(
-    answer: JobsReport | None, snapshot: NodeSnapshot, *, every: bool = False, width: int = 0
-) -> Line | None:
+def headline(answer: JobsReport | None, *, every: bool = False, width: int = 0) -> Line | None:
     """Sentence, how many more are wrong, and its source; None where nothing is wrong with any.
 
     `every`: of a job that runs, or of which nothing is known, too; `width`: of the place that holds
-    it alone, in which a longer one is said with rank and price first.
+    it alone, in which a longer one is said with rank and price first, and cut at a word.
     """
     found = wrong(answer) or (told(answer)[:1] if every else [])
     if not found:
@@ -28,8 +25,9 @@ def headline(
     worst = found[0]
     sign, ink, _ = worst.verdict.shown
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
-    mark = f" · {SIMULATED}" if snapshot.is_demo else ""
+    mark = f" · {SIMULATED}" if worst.simulated else ""
     text = f"{sign} {clean(worst.sentence, 1000)}"
     if width and width_of(((text + more + mark, ""),)) > width:
-        text = f"{sign} {clean(worst.brief or worst.sentence, 1000)}"
+        room = width - width_of(((more + mark, ""),))
+        text = words_of(f"{sign} {clean(worst.brief or worst.sentence, 1000)}", room)
     return ((text, f"{ink} bold"), (more, "muted"), (mark, "muted"))

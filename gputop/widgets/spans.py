@@ -130,6 +130,15 @@ def cut(line: Iterable[Span], width: int) -> Line:
     return tuple(spans)
 
 
+def words_of(text: str, width: int) -> str:
+    """As many words of a sentence as fit, with an ellipsis where some are left out."""
+    if cell_len(text) <= width:
+        return text
+    room = left(text, max(width, 1))
+    whole = room[:-1] if text[len(room) - 1 :].startswith(" ") else room[:-1].rpartition(" ")[0]
+    return f"{whole.rstrip(' ,;:(')}…" if whole.strip() else room
+
+
 def wrapped(spans: Iterable[Span], width: int, indent: int = 0) -> tuple[Line, ...]:
     """Break at blanks so that no line is wider than `width`; later lines begin with `indent`
     blanks. Inks stay with their words; a word that is too long is cut in pieces.

@@ -216,6 +216,7 @@ def _with_loads(
         msgspec.structs.replace(
             rank,
             load=loads.get(rank.pid or 0),
+            place=loads_in_words.place_of(judged.sleeps.get(rank.pid or 0, {})),
             waiting=recorded.get(rank.rank, waits.get(rank.pid)),
         )
         for rank in ranks

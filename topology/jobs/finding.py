@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..model.finding import JOB, Finding, Kind, Subject
-from ..model.page import NEXT_START, UNSET, Fact, Fix
+from ..model.page import NEXT_START, SIMULATED, UNSET, Fact, Fix
 from ..model.severity import NOTICE, Origin
 from .standing import SEVERITIES, JobState
 
@@ -25,7 +25,7 @@ def finding_of(job: JobState, look: str = ASK) -> Finding:
     return Finding.of(
         id=JOB,
         severity=severity,
-        title=job.sentence,
+        title=f"{job.sentence} ({SIMULATED})" if job.simulated else job.sentence,
         origin=Origin.JOB,
         devices=tuple(dict.fromkeys(troubled)),
         evidence=(

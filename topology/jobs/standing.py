@@ -118,6 +118,8 @@ class RankState(msgspec.Struct, frozen=True, kw_only=True):
     """What its GPU did over some seconds; None where the driver gives no such shares."""
     waiting: float | None = None
     """Share of the time that it waits for the rank that is late; None where none is known to be."""
+    place: str | None = None
+    """The function of the kernel in which its process was seen to sleep often."""
     busiest_percent: float | None = None
     """The same of the busiest of them; None unless it is known of all."""
 
@@ -224,6 +226,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """None for a job that RAS alone knows."""
     seconds: float | None = None
     """Between the two readings."""
+    simulated: bool = False
+    """Whether it is the job of a demo, which is said wherever its sentence is."""
     quiet_seconds: float | None = None
     """For how long RAS saw nothing launched in any of its communicators; None where not known."""
 

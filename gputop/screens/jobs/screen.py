@@ -250,7 +250,7 @@ class JobsScreen(ListedView):
 
         def draw() -> None:
             room = 2 * width - LONGEST_WORD
-            first = headline(self._answer, report.snapshot, every=True, width=room)
+            first = headline(self._answer, every=True, width=room)
             worst = told(self._answer)[:1]
             step = "".join(worst[0].steps[:1]) if worst else ""
             lines = head_lines(found, report.snapshot, findings, width, first, step)
@@ -287,7 +287,7 @@ class JobsScreen(ListedView):
 
     def _alone(self, report: Report, width: int) -> Iterable[Line]:
         """What was kept of jobs that have no process here: how far each rank was, and facts."""
-        said = self._headline(report)
+        said = self._headline()
         for job in self._answer.jobs if self._answer else ():
             if job.job is None:
                 first = said if told(self._answer)[0] is job else ""
@@ -298,19 +298,19 @@ class JobsScreen(ListedView):
         found = standing_of(self._answer, [user.pid for user in row.job.processes])
         if found is None:
             return ()
-        mark = f", {SIMULATED}" if report.snapshot.is_demo else ""
+        mark = f", {SIMULATED}" if found.simulated else ""
         if row.user is not None:
             return standing_lines(found, row.user.pid, width, mark)
         even = not any(one.behind for one in said_of(self._answer).values() if one.job is found)
         # Bars of ranks that are equally far say nothing where more is known.
         lines = (even and composition_lines(found, width)) or progress_lines(found, width)
-        said = self._headline(report) if told(self._answer)[0] is found else ""
+        said = self._headline() if told(self._answer)[0] is found else ""
         return (*lines, *standing_lines(found, None, width, mark, said))
 
-    def _headline(self, report: Report) -> str:
+    def _headline(self) -> str:
         """What the two first lines have room for."""
         room = 2 * max(self.app.size.width - 2, 20) - LONGEST_WORD
-        text, *tail = headline(self._answer, report.snapshot, every=True, width=room) or (("", ""),)
+        text, *tail = headline(self._answer, every=True, width=room) or (("", ""),)
         return text[0][: room - width_of(tail)]
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:

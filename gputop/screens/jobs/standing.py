@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NUMBERED = re.compile(r"(.+) (\d+)")
 """The name of a collective and the number of it: "all-reduce 1042"."""
 BAR = 12
-"""Cells of a rank's progress, a collective each, the newest at the right."""
+"""Cells of a rank's progress."""
 ENDS = "kill -TERM {}"
 
 
@@ -147,7 +147,11 @@ def _rank_blocks(rank: RankState) -> Iterator[Block]:
 
 
 def progress_lines(job: JobState, width: int) -> tuple[Line, ...]:
-    """How far each rank is, a cell a collective; () where fewer than two are counted alike."""
+    """How far each rank is; () where fewer than two are counted alike.
+
+    A full bar is the furthest rank, a cell less stands for a collective, or for as many as the
+    title says where ranks are far apart.
+    """
     found = [SaidOfRank(job, rank) for rank in job.ranks]
     counted = [(one, one.last[1]) for one in found if one.last is not None]
     names = {one.last[0] for one, _ in counted if one.last is not None}
@@ -169,22 +173,26 @@ def progress_lines(job: JobState, width: int) -> tuple[Line, ...]:
                 (late, f"{ink} bold"),
             )
         )
-    title = f"Progress: {next(iter(names))} launched, the newest right"
+    step = f"{each:,}" if each == 1 else f"up to {each:,}"
+    title = f"{next(iter(names))} launched: a full bar is {top:,}, a cell less {step} behind"
     return (((clean(title, width), "key bold"),), *_across(cells, width), ())
 
 
 def composition_lines(job: JobState, width: int) -> tuple[Line, ...]:
-    """What the time of each rank's GPU is made of; () where it is not known of all of them."""
+    """What the time of each rank's GPU is made of; () where it is not known of all of them.
+
+    A bar is all of the time.
+    """
     loads = [rank.load for rank in job.ranks]
     known = [load for load in loads if load is not None]
     if len(known) < max(len(loads), 1):
         return ()
     title: Line = (
-        ("Of the time: ", "key bold"),
-        ("computing", "bar"),
+        ("A bar is all time: ", "key bold"),
+        ("█ computing (%)", "bar"),
         (", ", "muted"),
-        ("transferring or waiting", "warn"),
-        (", without work", "muted"),
+        ("▒ transferring or waiting", "warn"),
+        (", · without work", "muted"),
     )
     cells: list[Line] = []
     for rank, load in zip(job.ranks, known, strict=True):

@@ -116,15 +116,15 @@ JOBS_END = _details("jobs")
 
 
 def job_line(
-    answer: JobsReport | None, snapshot: NodeSnapshot, width: int, end: Line = JOBS_END
+    answer: JobsReport | None, width: int, end: Line = JOBS_END
 ) -> tuple[Line, Line] | None:
     """In place of who runs: the job that something is wrong with; at the right where more is."""
-    sentence = headline(answer, snapshot, width=width - width_of(end) - 2)
+    sentence = headline(answer, width=width - width_of(end) - 2)
     if sentence is None:
         return None
-    (text, ink), tail, _ = sentence
-    first = cut(((f" {text}", ink),), width - width_of((tail,)) - width_of(end) - 1)
-    return (*first, tail), end
+    (text, ink), *tail = sentence
+    first = cut(((f" {text}", ink),), width - width_of(tail) - width_of(end) - 1)
+    return (*first, *tail), end
 
 
 def causes(findings: Sequence[Finding], machine: Machine) -> str:

@@ -323,7 +323,7 @@ class NodeScreen(View):
             self.query_one("#verdict", HeadLine).show(line, end)
             measure = _MEASURE if snapshot.is_live else ()
             second = use_line(use, snapshot, width), measure
-            second = job_line(answer, snapshot, width) or second
+            second = job_line(answer, width) or second
             self.query_one("#use", HeadLine).show(*second)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))

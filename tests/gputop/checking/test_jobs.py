@@ -11,7 +11,7 @@ from gputop.topology.jobs.finding import finding_of
 from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.model.finding import FLAG_COSTS, JOB, Finding, Kind, Subject
 from gputop.topology.model.one_reason import without_told
-from gputop.topology.model.page import Fix
+from gputop.topology.model.page import SIMULATED, Fix
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, JobVerdict, Severity
 from tests.support.command import gputop_here
 from tests.support.places import RECORDINGS
@@ -46,10 +46,23 @@ def test_check_says_of_a_job_what_jobs_says(demo: str, code: int) -> None:
     done = gputop_here("check", "--quick", "--jobs", "--json", "--demo", demo)
     answer = json.loads(done.stdout)
     (found,) = [one for one in answer["findings"] if one["id"] == JOB]
-    assert found["title"] == job["sentence"]
+    assert found["title"] == f"{job['sentence']} ({SIMULATED})", "a demo runs no job"
     assert done.returncode == answer["exit_code"] == code
     alone = json.loads(gputop_here("check", "--quick", "--json", "--demo", demo).stdout)
     assert JOB not in {one["id"] for one in alone["findings"]}
+
+
+@pytest.mark.parametrize("demo", ["sick-h100-8", "slow-job-h100-8"])
+def test_a_rank_of_a_demo_does_one_thing_at_every_door(demo: str) -> None:
+    """The node said that a process runs, and the job that it sleeps, in a place it did not name."""
+    node = json.loads(gputop_here("snapshot", "--demo", demo).stdout)
+    (job,) = json.loads(gputop_here("jobs", "--json", "--demo", demo).stdout)["jobs"]
+    here = {one["pid"]: one for one in node["readings"]["processes"]}
+    for rank in job["ranks"]:
+        process = here[rank["pid"]]
+        assert set(rank["states"]) == {process["state"]}
+        assert rank["wait_channel"] == process["wait_channel"]
+        assert rank["wait_channel"] is None or rank["wait_channel"] in job["sentence"]
 
 
 def test_a_recording_tells_of_its_jobs_with_the_option_and_without() -> None:

@@ -160,6 +160,12 @@ def sleeps_in(places: Mapping[str, int], others: Iterable[Mapping[str, int]] = (
     return ""
 
 
+def place_of(places: Mapping[str, int]) -> str | None:
+    """The function of the kernel in which a process sleeps most often; None where it is seldom."""
+    often = max(filter(None, places), key=lambda place: places[place], default="")
+    return often if often and _share_of(places, often) >= OFTEN else None
+
+
 def _share_of(places: Mapping[str, int], place: str) -> float:
     return places.get(place, 0) / max(sum(places.values()), 1)
 

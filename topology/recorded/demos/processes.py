@@ -8,6 +8,7 @@ from .nvml import cpu_numbers
 from .pci_tree import Function
 from .readings import FIRST_PID, busy
 from .shape import DemoShape
+from .work import LOADER, work_of
 
 STARTED_AT = 1_750_000_000.0
 """Any time will do: a feed moves it to a while before its own start."""
@@ -30,6 +31,7 @@ def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
 
 def _process(shape: DemoShape, gpu: Function, rank: int, world: int) -> dict[str, Any]:
     node = shape.node
+    sleeps = bool(work_of(shape, gpu.number).value.sleeps)
     shm_bytes = node.numa_memory_gib * len(node.numa_cpus) * 2**30 // 2
     return {
         "user": "demo",
@@ -39,10 +41,11 @@ def _process(shape: DemoShape, gpu: Function, rank: int, world: int) -> dict[str
         "memory_bytes": 24 * 2**30,
         "opens_gpu": True,
         "status": {
-            "State": "R (running)",
+            "State": "S (sleeping)" if sleeps else "R (running)",
             "PPid": str(LAUNCHER),
             "Mems_allowed_list": f"0-{len(node.numa_cpus) - 1}" if len(node.numa_cpus) > 1 else "0",
         },
+        **({"wchan": LOADER} if sleeps else {}),
         "parent_command": "torchrun",
         "memlock": "Max locked memory  unlimited  unlimited  bytes",
         "cgroup": "0::/user.slice/user-1000.slice/session-1.scope",

@@ -13,6 +13,9 @@ import msgspec
 
 from .shape import DemoShape
 
+LOADER = "do_sys_poll"
+"""Where a process sleeps that waits for what another one loads (/proc/PID/wchan)."""
+
 
 class GpuWork(msgspec.Struct, frozen=True, kw_only=True):
     """Levels of one kind of work."""

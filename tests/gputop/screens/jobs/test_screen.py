@@ -16,18 +16,21 @@ from gputop.live.recent import Recent
 from gputop.reading import recording
 from gputop.screens.job_sentence import headline
 from gputop.screens.jobs.list import head_lines, rows_of
-from gputop.screens.jobs.standing import said_of, signs_of
+from gputop.screens.jobs.standing import progress_lines, said_of, signs_of
+from gputop.screens.node.head import JOBS_END, job_line
 from gputop.screens.tab_signs import tab_signs
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
+from gputop.topology.jobs.standing import KnownBy, LastCollective
 from gputop.topology.jobs.traffic import LINKS
+from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.severity import Origin
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.report import Report
-from gputop.widgets.spans import text_of
+from gputop.widgets.spans import text_of, width_of
 from tests.gputop.screens.jobs.test_jobs import decided, open_jobs, said, snapshot_with
 from tests.support.app import give, press, text
 from tests.support.findings_made import diagnosis, finding
@@ -106,7 +109,7 @@ def test_the_rank_that_all_wait_for_has_a_sign_else_its_gpu_gives_one() -> None:
 
 def test_a_long_sentence_takes_both_lines_and_keeps_the_word_simulated() -> None:
     snapshot = snapshot_with("sick-h100-8")
-    first = headline(of_demo(snapshot), snapshot)
+    first = headline(of_demo(snapshot))
     one, two, _ = head_lines(jobs(snapshot), snapshot, (), 78, first)
     assert "5 wait in all-reduce 1042 (no progress for 12 min)" in text_of(one)
     assert text_of(two).startswith("  3 (pid 41003, GPU3) has not launched it")
@@ -174,7 +177,7 @@ async def test_what_the_time_of_each_gpu_is_made_of_is_a_bar() -> None:
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         await open_jobs(pilot, snapshot_with("slow-job-h100-8"))
         lines = text(pilot, "#job").splitlines()
-        (at,) = (at for at, line in enumerate(lines) if "Of the time: computing" in line)
+        (at,) = (at for at, line in enumerate(lines) if "A bar is all time" in line)
         bars = " ".join(lines[at + 1 : at + 4])
         assert bars.count("▒") > 5 * 10
         (late,) = re.findall(r" 4 (█+)(▒*)(·*) ", bars)
@@ -197,12 +200,45 @@ def test_ranks_that_wait_for_a_late_one_show_for_what_share_of_the_time() -> Non
 )
 def test_a_line_without_room_has_rank_and_price_first(demo: str, first: str) -> None:
     here = snapshot_with(demo)
-    whole, brief = (headline(of_demo(here), here, width=width) for width in (0, 78))
+    whole, brief = (headline(of_demo(here), width=width) for width in (0, 78))
     assert whole is not None
     assert brief is not None
     assert "6 ranks" in text_of(whole)
     assert text_of(brief).startswith(first)
     assert len(first) <= 78
+
+
+@pytest.mark.parametrize("width", [40, 60, 78, 100, 140, 400])
+@pytest.mark.parametrize("demo", ["sick-h100-8", "slow-job-h100-8"])
+def test_every_door_says_the_same_words_cut_at_a_word(demo: str, width: int) -> None:
+    answer = of_demo(snapshot_with(demo))
+    assert answer is not None
+    (job,) = answer.jobs
+    said = headline(answer, width=width)
+    line = job_line(answer, width + width_of(JOBS_END) + 2)
+    assert said is not None
+    assert line is not None
+    assert text_of(line[0]).strip() == text_of(said), "Node and Jobs say one thing"
+    assert text_of(said).endswith(f" · {SIMULATED}")
+    assert width_of(said) <= width
+    words = text_of(said).removesuffix(f" · {SIMULATED}")[2:]
+    kept, cut, _ = words.partition("…")
+    whole = job.sentence if words == job.sentence else job.brief
+    assert whole.startswith(kept)
+    assert not cut or not whole[len(kept)].isalnum()
+
+
+@pytest.mark.parametrize(("behind", "step"), [(1, "1 behind"), (40, "up to 4 behind")])
+def test_a_bar_says_what_is_full_and_what_a_cell_is(behind: int, step: str) -> None:
+    answer = of_demo(snapshot_with("sick-h100-8"))
+    assert answer is not None
+    (job,) = answer.jobs
+    late = LastCollective(f"all-reduce {1042 - behind}", KnownBy.RAS)
+    ranks = tuple(replace(rank, last=late) if rank.rank == 3 else rank for rank in job.ranks)
+    title, *bars = progress_lines(replace(job, ranks=ranks), 78)
+    assert text_of(title) == f"all-reduce launched: a full bar is 1,042, a cell less {step}"
+    lengths = [cells.count("█") for line in bars for cells, _ in line if "█" in cells]
+    assert sorted(lengths) == [12 - (1 if behind == 1 else 10), *[12] * 5]
 
 
 @pytest.mark.parametrize("node", [False, True])
@@ -218,7 +254,7 @@ async def test_what_was_kept_of_a_job_stands_on_the_screens(tmp_path: Path, *, n
     async with app.run_test(size=(120, 40)) as pilot:
         await open_jobs(pilot, kept.snapshot)
         head = " ".join(text(pilot, "#job-head").split())
-        assert "rank 1 is late, a step takes up to 9.9 times as long" in head
+        assert "rank 1 is late, a step takes about 10 times as long" in head
         assert "142 all-reduces of 32.0 MiB by 2 ranks" in said(pilot)
         assert "simulated" not in said(pilot)
         found = Node(kept.snapshot).decide()
