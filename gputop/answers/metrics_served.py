@@ -6,6 +6,7 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -73,14 +74,27 @@ class TextServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one, and let the next one come."""
+        """Answer one, and let the next one come.
+
+        A client that says a letter now and then would never run into the timeout of its socket.
+        """
+        late = threading.Timer(PATIENCE_SECONDS, _hang_up, (request,))
+        late.daemon = True
+        late.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            late.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes or is slow is no fault of ours."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Whoever waits for it goes on; it may be closed already."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -7,12 +7,15 @@ import json
 import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gputop.__main__ import run
+from gputop.answers import metrics_served
 from gputop.answers.metrics_served import MOST_AT_ONCE, ListenPlace, TextServer, address_of, serve
 from gputop.exits import Exit
 
@@ -152,6 +155,25 @@ def test_who_holds_connections_open_does_not_stop_the_others(server: TextServer)
             break
         except (ConnectionError, http.client.HTTPException):
             continue
+    else:
+        pytest.fail("nobody is answered any more")
+
+
+def test_who_says_a_letter_now_and_then_stops_the_others_for_a_moment(
+    server: TextServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_served, "PATIENCE_SECONDS", 0.5)
+    place = ("127.0.0.1", server.server_address[1])
+    slow = [socket.create_connection(place, timeout=5) for _ in range(MOST_AT_ONCE)]
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for connection in slow:
+            with suppress(OSError):
+                connection.sendall(b"G")
+        time.sleep(0.1)
+        with suppress(OSError, http.client.HTTPException):
+            assert asked(server, "GET", "/metrics")[0] == 200
+            break
     else:
         pytest.fail("nobody is answered any more")
 
