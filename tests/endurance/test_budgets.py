@@ -80,6 +80,10 @@ BUDGETS = {
     "nccl-conf": ("sources.linux.configuration_files:LIMIT_BYTES",),
     "network": ("fleet.planning.fabric_text:LIMIT_BYTES",),
     "ras-tcp": ("jobs.ras.client:MOST_BYTES", "jobs.ras.client:SECONDS"),
+    "compared": ("recorded.load:LIMIT_BYTES",),
+    "model": ("cost.config:MOST_BYTES", "cost.config:MOST_PARAMETERS"),
+    "agent": ("agents.serving:LONGEST_LINE", "agents.calls:MOST_WAITING"),
+    "node": ("recorded.load:LIMIT_BYTES", "recorded.load:MOST_GPUS"),
     "driver": ("sources.nvidia.devices:_MOST_DEVICES", "sources.amd.handles:_MOST_DEVICES"),
 }  # fmt: skip
 """Reader -> the limits that bound what it takes, each where it is enforced."""
@@ -90,7 +94,7 @@ def test_every_reader_has_a_budget() -> None:
     for limits in BUDGETS.values():
         for limit in limits:
             module, _, name = limit.partition(":")
-            outer = module.startswith(("checking", "theming", "terminal", "measuring"))
+            outer = module.startswith(("checking", "theming", "terminal", "measuring", "agents"))
             home = "gputop" if outer else "gputop.topology"
             assert getattr(import_module(f"{home}.{module}"), name) > 0
 
@@ -201,6 +205,7 @@ READERS = {
     **dict.fromkeys(("snapshot", "check-file", "nccl-xml", "smi-xml", "smi-topo"), "node"),
     **dict.fromkeys(("nvml-json", "amdsmi-json", "amd-smi-json", "rocm-smi-json"), "node"),
     **dict.fromkeys(("amd-text", "pasted", "sysfs-tar", "folder", "expect", "since"), "node"),
+    **dict.fromkeys(("compared", "node"), "node"),
     "threads": "log",
     **dict.fromkeys(("log", "log-gz", "torchfrtrace", "watchdog"), "log"),
     **dict.fromkeys(("ras-text", "ras-json", "dumps", "job-folder"), "jobs"),
@@ -223,8 +228,10 @@ def test_every_reader_of_much_has_seconds() -> None:
         "preferences",
         "history",
         "nccl-conf",
+        "model",
     )
-    assert set(BUDGETS) - set(READERS) == {*small, "network", "ras-tcp", "driver"}
+    timed = {"network", "ras-tcp", "driver", "agent"}
+    assert set(BUDGETS) - set(READERS) == {*small, *timed}
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gputop.agents.serving import AgentConversation
 from gputop.measuring import history
 from gputop.terminal.clean import clean
 from gputop.terminal.preferences import Preferences
@@ -16,6 +19,7 @@ from gputop.topology.jobs.ras import client
 from gputop.topology.jobs.ras.places import RasPlace
 from gputop.topology.sources.linux import configuration_files
 
+_MESSAGES = 300
 _REPLIES = b"SERVER PROTOCOL 2\nOK\nOK\n"
 
 
@@ -70,11 +74,28 @@ def _answer(connection: socket.socket, data: bytes) -> None:
         connection.sendall(data)
 
 
+def _agent(path: Path) -> int:
+    """What a client says, line by line; each answer has to be a line of JSON.
+
+    Each message is work of its own, for which the client asked: some hundred are enough.
+    """
+    heard = io.BytesIO()
+    conversation = AgentConversation(heard)
+    for line in path.read_bytes().splitlines(keepends=True)[:_MESSAGES]:
+        if line.strip():
+            conversation.take(line)
+    conversation.leave()
+    answers = [json.loads(line) for line in heard.getvalue().splitlines()]
+    print(clean(json.dumps(answers), 10**6))
+    return 0 if answers else 3
+
+
 DOORS: Mapping[str, Callable[[Path], int]] = {
     "(theme)": _theme,
     "(preferences)": _preferences,
     "(history)": _history,
     "(nccl.conf)": _conf,
     "(ras)": _ras,
+    "(agent)": _agent,
 }
 """First word of a command line -> what is called with the path behind it; gives an exit code."""

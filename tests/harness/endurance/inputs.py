@@ -48,8 +48,11 @@ _LOG_READERS = (("log",), ("log", "--json"))
 _RANK_READERS = (*_LOG_READERS, ("jobs", "--from"), ("jobs", "--json", "--from"))
 NO_FILES = ("setting", "option")
 """Formats whose input stands in the command line."""
-_FIXED_NAMES = (*NO_FILES, "theme", "network", "history")
-_FOLDERS = ("folder", "dumps", "job-folder", "fleet", "pairs", "theme", "network", "option")
+_FIXED_NAMES = (*NO_FILES, "theme", "network", "history", "compared")
+_FOLDERS = (
+    *("folder", "dumps", "job-folder", "fleet", "pairs", "theme", "network", "option"),
+    "compared",
+)
 """Formats whose input is the folder itself."""
 _FLEET_READERS = (
     *(("fleet", PLACE, *more) for more in ((), ("-v",), ("--json",), ("--nodes", "g[1-9]"))),
@@ -65,7 +68,21 @@ _DOORS = {
     "history": "(history)",
     "nccl-conf": "(nccl.conf)",
     "ras-tcp": "(ras)",
+    "agent": "(agent)",
 }
+_NODE_READERS = (
+    *(("metrics", *more) for more in ((), ("--json",), ("--jobs",))),
+    *(("watch", "--once", *more) for more in (("--no-jobs",), ("--json", "--no-jobs"))),
+    *(("which", *more) for more in (("2",), ("1", "--json"), ("8", "--busy"))),
+    *(("cost", "Llama 3 8B", *more) for more in ((), ("--json",), ("--nodes", "2"))),
+    ("cost", "Mixtral 8x7B", "--serve"),
+    *(("diff", "hgx-h100-8"), ("diff", "mi300x-8", "--json")),
+)
+_MODEL_READERS = (
+    *((), ("--json",), ("--nodes", "4"), ("--serve",), ("--layout", "tp=8", "--json")),
+    *(("--dtype", "fp8", "--zero", "3"), ("--seq", "131072", "--recompute", "full")),
+    ("--layout", "tp=2,pp=2,dp=2", "--observed-step", "1.9s"),
+)
 _OPTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "--nodes": (("fleet", "plan", PLACE, "--nodes"), ("fleet", "plan", PLACE, "--json", "--nodes")),
     "--gpus": (("explain", "--gpus"), ("check", "--quick", "--gpus"), ("flags", "--gpus")),
@@ -105,9 +122,9 @@ class MutatedInput:
         return [word.replace(PLACE, str(place)) for word in self.command]
 
 
-def mutated_input(seed: int, number: int, only: str = "") -> MutatedInput:
+def mutated_input(seed: int, number: int, only: str = "", without: str = "") -> MutatedInput:
     """The same for the same numbers, on every machine."""
-    forms = [form for form in formats() if only in form]
+    forms = [form for form in formats() if only in form and form != without]
     form = forms[number % len(forms)]
     rolls = Random(f"{seed}:{number}:{form}")
     original = rolls.choice(originals(form))
@@ -228,7 +245,16 @@ def _command(
             (name,) = files
             plan = ("fleet", "plan", PLACE, "--nodes", "g[1-16]", *rest)
             return (*plan, "--topology", f"{PLACE}/{name}")
-        case "theme" | "preferences" | "history" | "nccl-conf" | "ras-tcp":
+        case "compared":
+            ends = (f"{PLACE}/a.json", f"{PLACE}/b.json")
+            pair = rolls.choice((ends, ends, ends[::-1], (original.demo, ends[1])))
+            return ("diff", *pair, *rolls.choice(((), ("--json",))))
+        case "model":
+            return ("cost", PLACE, *judged, *rolls.choice(_MODEL_READERS))
+        case "node":
+            words = rolls.choice(_NODE_READERS)
+            return (*words, *((PLACE,) if words[0] == "diff" else ("--from", PLACE)))
+        case "theme" | "preferences" | "history" | "nccl-conf" | "ras-tcp" | "agent":
             return (_DOORS[form], PLACE)
     words = tuple(
         rolls.choice(_FLAGS) if word == "NAME" else word for word in rolls.choice(_READERS)

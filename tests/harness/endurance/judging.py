@@ -27,9 +27,16 @@ EXITS = {
     "log": (0, 3),
     "jobs": (0, 3),
     "fleet": (0, 1, 2, 3),
+    "diff": (0, 1, 3),
+    "metrics": (0, 3),
+    "watch": (0, 1, 2, 3),
+    "which": (0, 1, 3, 64),
+    "cost": (0, 1, 3, 64),
     **dict.fromkeys(DOORS, (0, 3)),
 }
-"""Command -> its exit codes for a file that can be opened. 64 of `explain`: no such rank."""
+"""Command -> its exit codes for a file that can be opened. 64: no such rank
+of `explain`, fewer GPUs than `which` is asked for, no layout for the model of `cost`,
+whose 1 says that none fits."""
 WRONG_USAGE = 64
 _CHOSEN = (
     *("--set", "--since", "--expect", "--nodes", "--gpus", "--missing", "--ignore", "--nccl"),

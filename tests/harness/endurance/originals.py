@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from gputop.topology.toml import tomllib
 from tests.harness.outputs.recording import MOMENTS
 from tests.harness.outputs.running import printed
 from tests.support.fleet_made import node, slower
+from tests.support.model_files import CONFIGS
 from tests.support.places import RECORDINGS, ROOT, TESTS
 
 POLICY = b"""\
@@ -307,6 +309,62 @@ def _pair_results() -> Iterator[Original]:
     yield Original("pairs", files)
 
 
+def _compared() -> Iterator[Original]:
+    """Two readings: nodes of one kind, a node and its saved check, or strangers."""
+    found = {one.demo: one for one in _snapshots() if one.demo}
+    checks = {one.demo: one for one in _checks()}
+    pairs = (
+        ("hgx-h100-8", found["sick-h100-8"]),
+        ("sick-h100-8", checks["hgx-h100-8"]),
+        ("sick-mi300x-8", found["mi250x-8"]),
+        ("pcie-l40s-8", checks["pcie-l40s-8"]),
+    )
+    for demo, other in pairs:
+        (first,), (second,) = found[demo].files.values(), other.files.values()
+        yield Original(f"{demo} and {other.name}", {"a.json": first, "b.json": second}, demo)
+
+
+def _architectures() -> Iterator[Original]:
+    """Files of models, as their makers lay them beside the weights."""
+    for name, values in CONFIGS.items():
+        yield Original(name, {"config.json": json.dumps(values).encode()})
+
+
+def _agents() -> Iterator[Original]:
+    """What an agent's client says: a message a line."""
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x"}}
+    log = "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("node", {"demo": "hgx-h100-8"}),
+        ("topology", {"demo": "pcie-l40s-8"}),
+        ("explain", {"demo": "mi250x-8", "collective": "AllReduce", "gpus": "0-3"}),
+        ("what_if", {"demo": "hgx-h100-8", "set": {"NCCL_ALGO": "Ring"}}),
+        ("which", {"demo": "hgx-h100-8", "count": 2}),
+        ("check", {"demo": "sick-h100-8"}),
+        ("read_text", {"text": log}),
+        ("figures", {"product": "H100-SXM", "quantity": "h2d", "measured": 51.0}),
+        ("cost", {"model": "", "config": json.dumps(CONFIGS["Mixtral 8x7B"])}),
+        ("next_measurement", {"demo": "hgx-h100-8"}),
+    )
+    for tool, given in calls:
+        asked = (
+            ("initialize", start), ("tools/list", {}),
+            ("tools/call", {"name": tool, "arguments": given}),
+        )  # fmt: skip
+        lines = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            for number, (method, params) in enumerate(asked)
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        yield Original(tool, {"says.jsonl": text.encode()})
+
+
+def _nodes() -> Iterator[Original]:
+    """What the commands read that say one thing of a node again and again."""
+    yield from _snapshots()
+    yield from _recorded("hgx-*/nvml.json", "*/amdsmi.json")()
+
+
 _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "snapshot": _snapshots,
     "check-file": _checks,
@@ -343,5 +401,9 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "nccl-conf": _confs,
     "network": _networks,
     "ras-tcp": _ras_documents,
+    "compared": _compared,
+    "model": _architectures,
+    "agent": _agents,
+    "node": _nodes,
 }
 """Format -> its originals. `expect`, `since`: a snapshot given with that option."""
