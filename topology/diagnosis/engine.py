@@ -19,6 +19,7 @@ from ..model.record import NOT_ASKED, Record
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Origin, Verdict
 from ..sources.collect import ONLY_PCI
 from .case import Case
+from .disputed import disputed
 from .evidence import nameless, senseless
 from .inventory import read_of, seen
 from .mechanism.weighing import weighed
@@ -78,7 +79,7 @@ def lacking(case: Case) -> tuple[Lack, ...]:
             if why is not None:
                 found.setdefault((needed, why), []).append(gpu.address)
     told = {(device, why) for (_, why), devices in found.items() for device in devices}
-    for address, what, why in senseless(case):
+    for address, what, why in (*senseless(case), *disputed(case)):
         if (address, why) not in told:
             needed = Needed(id=SENSE, what=what, fields=())
             found.setdefault((needed, why), []).append(address)

@@ -20,6 +20,8 @@ from .judgement import number_of
 
 SAME = 0.98
 """Share from which two rates count as equal."""
+FIRST_RESTING = 6
+"""PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
 PCIE = WireKind.PCIE
 FAST = (WireKind.NVLINK, WireKind.NVSWITCH, WireKind.XGMI)
 
@@ -42,6 +44,11 @@ class LinkRates(msgspec.Struct, frozen=True, kw_only=True):
     width: int | None = None
     gone: bool = False
     """Whether all its fast links are down; `now_gbs` is then the rate of another path."""
+
+
+def generation_of(gts: float | None) -> int | None:
+    """PCIe generation of a rate in GT/s; None for a rate that no generation has."""
+    return next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
 
 
 def pcie_gbs(gen: int, width: int) -> float | None:

@@ -34,7 +34,11 @@ GPU_FIELDS = (
     ("core_count", "compute units"),
     ("kfd_node", "KFD node"),
     ("render_minor", "render node"),
+    ("memory_bytes", "memory"),
+    ("pci_id", "PCI id"),
 )
+MOST_KEPT_SHARE = 0.2
+"""Of the memory: what one of two sources may leave out of it."""
 LIMIT = 8
 """Number of differences of one kind that are spelled out; more are counted."""
 
@@ -243,48 +247,64 @@ def differences(parts: Sequence[PartialNode]) -> tuple[Problem, ...]:
         lines = [*_missing(kernel, other, who), *_differing_gpus(kernel, other, who)]
         lines += [*_pairs(kernel, other, who), *_links(kernel, other, who)]
         shown = lines[:LIMIT]
-        if len(lines) > LIMIT:
-            shown.append(f"KFD and {who} differ in {len(lines) - LIMIT} more points")
-        found += [Problem(source=KERNEL, kind=ProblemKind.MISMATCH, text=line) for line in shown]
+        if more := lines[LIMIT:]:
+            text = f"KFD and {who} differ in {len(more)} more points"
+            shown.append((text, tuple(sorted({end for _, ends in more for end in ends}))))
+        found += [
+            Problem(source=KERNEL, kind=ProblemKind.MISMATCH, text=text, devices=devices)
+            for text, devices in shown
+        ]
     return tuple(found)
+
+
+_Line = tuple[str, tuple[str, ...]]
+"""A difference, and the addresses of the GPUs of which it leaves open what is true."""
 
 
 def _amd(part: PartialNode) -> dict[str, Gpu]:
     return by_address(gpu for gpu in part.gpus if gpu.vendor == AMD.id)
 
 
-def _missing(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
+def _missing(kernel: PartialNode, other: PartialNode, who: str) -> list[_Line]:
+    """GPUs that one of the two has: a container shows a library fewer, and rules count them."""
     mine = {address for address, gpu in _amd(kernel).items() if gpu.kfd_node is not None}
     theirs = set(_amd(other))
     if not theirs or any(address.startswith("topo:") for address in theirs):
         return []
-    return [f"KFD shows {address}, {who} does not" for address in sorted(mine - theirs)] + [
-        f"{who} shows {address}, KFD does not" for address in sorted(theirs - mine)
+    return [(f"KFD shows {address}, {who} does not", ()) for address in sorted(mine - theirs)] + [
+        (f"{who} shows {address}, KFD does not", ()) for address in sorted(theirs - mine)
     ]
 
 
-def _differing_gpus(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
+def _differing_gpus(kernel: PartialNode, other: PartialNode, who: str) -> list[_Line]:
     theirs = _amd(other)
     return [
-        f"{address}: {what} is {ours} by KFD and sysfs, {said} by {who}"
+        (f"{address}: {what} is {ours} by KFD and sysfs, {said} by {who}", (address,))
         for address, gpu in _amd(kernel).items()
         if address in theirs
         for field, what in GPU_FIELDS
         if (ours := getattr(gpu, field)) is not None
         and (said := getattr(theirs[address], field)) is not None
-        and ours != said
+        and not _alike(field, ours, said)
     ]
 
 
-def _pairs(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
+def _alike(field: str, ours: object, said: object) -> bool:
+    """Whether both say the same; of the memory each may leave out what firmware keeps."""
+    if field == "memory_bytes" and isinstance(ours, int) and isinstance(said, int):
+        return abs(ours - said) <= MOST_KEPT_SHARE * max(ours, said)
+    return ours == said
+
+
+def _pairs(kernel: PartialNode, other: PartialNode, who: str) -> list[_Line]:
     said = {(pair.src, pair.dst): pair for pair in other.pairs}
-    found: list[str] = []
+    found: list[_Line] = []
     for pair in kernel.pairs:
         theirs = said.get((pair.src, pair.dst))
         # Both directions are listed; a difference in both is reported once.
         if theirs is None or (pair.src > pair.dst and (pair.dst, pair.src) in said):
             continue
-        found += [line for line in _pair(pair, theirs, who) if line]
+        found += [(line, (pair.src, pair.dst)) for line in _pair(pair, theirs, who)]
     return found
 
 
@@ -298,18 +318,19 @@ def _pair(ours: GpuPair, theirs: GpuPair, who: str) -> list[str]:
     ]
 
 
-def _links(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
+def _links(kernel: PartialNode, other: PartialNode, who: str) -> list[_Line]:
     theirs = {address: _by_peer(gpu) for address, gpu in _amd(other).items() if gpu.xgmi}
-    found: list[str] = []
+    found: list[_Line] = []
     for address, gpu in _amd(kernel).items():
         for peer, link in _by_peer(gpu).items():
             said = theirs.get(address, {}).get(peer)
             if said is None or address > peer or link.links is None or said.links is None:
                 continue
             if link.links != said.links:
-                found.append(
+                line = (
                     f"{address} and {peer}: {link.links} xGMI links by KFD, {said.links} by {who}"
                 )
+                found.append((line, (address, peer)))
     return found
 
 

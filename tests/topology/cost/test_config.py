@@ -11,6 +11,7 @@ from gputop.topology.cost.config import ConfigError, shape_of_config
 from gputop.topology.cost.models import model_named, models
 from tests.support.model_files import CONFIGS, LLAMA
 
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_file_gives_the_parameters_of_the_table(name: str) -> None:
     found = shape_of_config(json.dumps(CONFIGS[name]).encode(), "config.json")

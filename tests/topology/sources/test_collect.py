@@ -106,11 +106,12 @@ def test_a_pair_is_reported_once_though_both_directions_differ(kernel: PartialNo
         for pair in kernel.pairs
     )
     other = msgspec.structs.replace(library(kernel), pairs=pairs)
-    texts = [problem.text for problem in differences([other, kernel])]
-    assert texts == [
+    problems = differences([other, kernel])
+    assert [problem.text for problem in problems] == [
         "0000:0c:00.0 and 0000:22:00.0: link xgmi by KFD, pcie by amdsmi",
         "0000:0c:00.0 and 0000:22:00.0: weight 15 by KFD, 72 by amdsmi",
     ]
+    assert {problem.devices for problem in problems} == {("0000:0c:00.0", "0000:22:00.0")}
 
 
 def test_gpus_that_one_lacks_and_facts_that_differ(kernel: PartialNode) -> None:
@@ -124,6 +125,22 @@ def test_gpus_that_one_lacks_and_facts_that_differ(kernel: PartialNode) -> None:
         "0000:0c:00.0: compute partition is SPX by KFD and sysfs, CPX by amdsmi",
     ]
     assert {(problem.source, problem.kind) for problem in problems} == {("kfd", "mismatch")}
+    # That one lists fewer is a matter of presence, and not of what the GPU is.
+    assert [problem.devices for problem in problems] == [(), ("0000:0c:00.0",)]
+
+
+@pytest.mark.parametrize(("share", "differ"), [(0.95, 0), (0.75, 1), (1.3, 1)])
+def test_of_the_memory_each_may_leave_some_out(
+    kernel: PartialNode, share: float, differ: int
+) -> None:
+    whole = 192 * 2**30
+    kernel = msgspec.structs.replace(
+        kernel, gpus=tuple(msgspec.structs.replace(g, memory_bytes=whole) for g in kernel.gpus)
+    )
+    first, *others = kernel.gpus
+    gpus = (msgspec.structs.replace(first, memory_bytes=int(whole * share)), *others)
+    problems = differences([msgspec.structs.replace(library(kernel), gpus=gpus), kernel])
+    assert [problem.devices for problem in problems] == [(first.address,)] * differ
 
 
 def test_links_that_are_counted_otherwise(kernel: PartialNode) -> None:
@@ -146,6 +163,9 @@ def test_many_differences_are_counted(kernel: PartialNode) -> None:
     problems = differences([msgspec.structs.replace(library(kernel), pairs=pairs), kernel])
     assert len(problems) == LIMIT + 1
     assert problems[-1].text == f"KFD and amdsmi differ in {28 - LIMIT} more points"
+    assert {kernel.gpus[0].address, kernel.gpus[-1].address} <= {
+        end for problem in problems for end in problem.devices
+    }
 
 
 def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: PartialNode) -> None:

@@ -8,17 +8,14 @@ from itertools import pairwise
 
 import msgspec
 
-from ...expectation.links import pcie_gbs
+from ...expectation.links import FIRST_RESTING, generation_of, pcie_gbs
 from ...model import quantities
 from ...model.machine import Gpu, PciDevice, PciKind
 from ...model.snapshot import Measurement
-from ...wiring.wires import PCIE_GTS
 from .. import vendors
 from ..case import Case
 
 _WIDTH = "sysfs current_link_width, max_link_width"
-FIRST_RESTING = 6
-"""PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
 COPIES = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 LEAST_SHARE = 0.75
 """A copy at this share of a link's rate or more shows that no lane is missing."""
@@ -77,11 +74,6 @@ def _refuted(case: Case, link: Narrow) -> bool:
         for quantity in COPIES
         for figure in case.figures(quantity, "pinned")
     )
-
-
-def generation_of(gts: float | None) -> int | None:
-    """PCIe generation of a rate in GT/s; None for a rate that no generation has."""
-    return next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
 
 
 def loaded(case: Case) -> dict[str, tuple[int, Measurement]]:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ....expectation.cost.cost import Cost
 from ....expectation.cost.costs import costs_of
-from ....expectation.links import pcie_gbs
+from ....expectation.links import generation_of, pcie_gbs
 from ....model import quantities
 from ....model.finding import Finding
 from ....model.machine import Gpu
@@ -24,7 +24,6 @@ from ...shared.lanes import (
     Narrow,
     by_itself,
     by_siblings,
-    generation_of,
     links_of,
     loaded,
     too_few,
