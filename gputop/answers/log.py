@@ -394,7 +394,7 @@ class ReadError(GputopError):
 
 
 def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
-    """Read a file; raises ReadError."""
+    """Read a file; raises ReadError, and OSError where a file of the package cannot be read."""
     try:
         with open_plain(path) as file:
             # Files of the kernel have no size; some yield their lines only once, and some block.
@@ -402,6 +402,8 @@ def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogRepo
                 raise ReadError(f"{path}: its size is 0 bytes, so there is nothing to read")
             return read_stream(file, path.name, heard)
     except (OSError, ValueError) as error:
+        if getattr(error, "filename", None) not in (None, path, str(path)):
+            raise  # not the log is missing, but a table of the package
         why = "no such file" if isinstance(error, FileNotFoundError) else None
         raise ReadError(
             f"{path}: {why or getattr(error, 'strerror', None) or error}", unreadable=True

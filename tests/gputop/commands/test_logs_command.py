@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputop.__main__ import run
-from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
+from gputop.exits import ANSWERED, CANNOT_TELL, OWN_ERROR, USAGE
 from tests.support.nccl.logs import RECORDED, lines_of
 from tests.support.places import CAPTURES, RECORDINGS
 
@@ -164,6 +164,19 @@ def test_what_is_not_understood_is_quoted(
     said = capsys.readouterr().err
     assert "line 1: hello; line 3: the coffee machine failed" in said
     assert "NCCL_DEBUG=INFO" in said
+
+
+def test_a_table_that_is_not_there_is_no_fault_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/package/absent.toml")
+
+    monkeypatch.setattr("gputop.answers.log.known_signs", missing)
+    assert run(["log", LOG]) == OWN_ERROR
+    said = capsys.readouterr().err
+    assert "absent.toml" in said
+    assert LOG not in said
 
 
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
