@@ -12,12 +12,15 @@ from pathlib import Path
 
 import msgspec
 
+from ..model.documents import is_described
 from ..model.format import Format, FormatError, ProvesNothingError
 from ..model.part import PartialNode
 from ..model.told import answered
 from .machines import by_host, contradicts, host_before
 
 MOST_SECTIONS = 256
+MOST_OF_DOCUMENT = 1 << 16
+"""Characters by which it is told whether a text describes programs."""
 BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
 """How the reason begins, or goes on behind the tool, for an output that gives nothing."""
 _NO_FILE = Path("text")
@@ -274,6 +277,8 @@ def plain(data: bytes) -> str:
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
     text = _ANSI.sub("", text)
+    if "\n#" in text and is_described(text[:MOST_OF_DOCUMENT].split("\n")):
+        return ""
     if "\n>" in text or text.startswith(">"):
         lines = text.split("\n")
         others = answered(lines)

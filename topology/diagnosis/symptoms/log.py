@@ -172,7 +172,7 @@ def examine(
 
 def describes(log: LogReport) -> bool:
     """Whether the text describes programs, and no run printed any of it."""
-    return not log.library_lines and is_document(log.context)
+    return is_document(log.context, printed=bool(log.library_lines))
 
 
 def symptoms(log: LogReport) -> tuple[tuple[Finding, ...], tuple[LogNote, ...]]:

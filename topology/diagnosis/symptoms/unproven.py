@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ...logs.report.report import WARN, LogNote, LogReport
+from ...model.documents import is_described
 from ...model.finding import Finding
 from ...model.page import Fact, Fix
 from ...model.severity import CANNOT_TELL, NOTICE, Sureness
@@ -67,9 +68,14 @@ def unknown_failure(left: Sequence[LogNote], step: str, source: str) -> Finding:
     )
 
 
-def is_document(lines: Sequence[LogNote]) -> bool:
-    """Whether a text describes programs (headings, links, words as code) and none printed it."""
+def is_document(lines: Sequence[LogNote], *, printed: bool) -> bool:
+    """Whether a text describes programs (headings, links, words as code) and none printed it.
+
+    `printed`: it holds lines that a library prints.
+    """
     texts = [note.text for note in lines]
+    if printed or is_described(texts):
+        return is_described(texts)
     headings = sum(_HEADING.match(text) is not None for text in texts)
     marked = sum(_MARKED.search(text) is not None for text in texts)
     described = headings >= LEAST_HEADINGS and marked >= LEAST_MARKS
