@@ -89,8 +89,10 @@ def answer(asked: EventsRequest) -> EventsAnswer:
     return answer_of(asked.snapshot(absences=False), _seconds(asked.since))
 
 
-def answer_of(snapshot: NodeSnapshot, since: float | None) -> EventsAnswer:
-    """What a snapshot holds of events."""
+def answer_of(
+    snapshot: NodeSnapshot, since: float | None, *, listening: bool = False
+) -> EventsAnswer:
+    """What a snapshot holds of events; `listening`: whether those of NVML are heard from now on."""
     booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) if snapshot.is_live else None
     found = timeline(Case(Node(snapshot)), since, booted)
     read = found.log_read or found.counters_read or bool(found.events)
@@ -106,7 +108,11 @@ def answer_of(snapshot: NodeSnapshot, since: float | None) -> EventsAnswer:
         answer=(_many(found.events, found.counted, since, read), _worst(found.events, read)),
         events=found.events,
         counted=found.counted,
-        unread=tuple(_unread(snapshot, log_read=found.log_read)),
+        unread=tuple(
+            line
+            for line in _unread(snapshot, log_read=found.log_read)
+            if not (listening and line == ONLY_LISTENING)
+        ),
     )
 
 
@@ -247,7 +253,7 @@ def follow(
     while looks is None or done < looks:
         snapshot = read()
         if done == 0:
-            _ONCE.show(answer_of(snapshot, since), as_json=False)
+            _ONCE.show(answer_of(snapshot, since, listening=True), as_json=False)
         watcher.see(snapshot)
         for event in reversed(watcher.events):
             if known.get(key := (event.device + event.name, event.what)) != event:

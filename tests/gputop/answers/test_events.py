@@ -119,7 +119,9 @@ def test_follow_says_each_new_event_once(
     assert follow(EventsRequest(follow=True), lambda _: None, lines.append, looks=3) == 0
     (line,) = lines
     assert "✗ broken: GPU3: +1 Xid 79: the GPU no longer answers over PCIe" in line
-    assert "Nothing that tells of events" in capsys.readouterr().out
+    begun = capsys.readouterr().out
+    assert "Nothing that tells of events" in begun
+    assert "who listens" not in begun
 
 
 @pytest.mark.parametrize("other", [("--json",), ("--from", "x")])
