@@ -102,8 +102,10 @@ class Watcher:
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
         """By the address of each GPU that a driver named: its display name and its UUID."""
-        self._asked: set[tuple[str, str, int | None]] = set()
-        """Kind, device and port of the kernel's counters that the last snapshot has."""
+        self._asked: dict[tuple[str, str, int | None], set[_Key]] = {}
+        """Kind, device and port of the kernel's counters that the last snapshot has, and which of
+        its counters were ever above 0."""
+        self._last_counters: tuple[DeviceCounters, ...] = ()
         self._last: tuple[object, object, object] = (None, None, None)
         self._log_read = False
         """Whether a snapshot before the last one had the kernel's log: a fault that is not in it
@@ -154,10 +156,22 @@ class Watcher:
     def _count_kernel(self, snapshot: NodeSnapshot) -> bool:
         """Note what ticked of the kernel's counters: one that was not there before was 0."""
         devices = snapshot.readings.counters or ()
-        before = [one for one in devices if (one.kind, one.device, one.port) in self._asked]
-        self._asked = {(one.kind, one.device, one.port) for one in devices}
-        news = self._count(_of_kernel(snapshot, before), 0, snapshot.taken_at)
-        return news | self._count(_of_kernel(snapshot, devices), None, snapshot.taken_at)
+        if devices == self._last_counters:
+            return False
+        self._last_counters = devices
+        news = False
+        told: dict[tuple[str, str, int | None], set[_Key]] = {}
+        for one in devices:
+            place = (one.kind, one.device, one.port)
+            before = self._asked.get(place)
+            counters = tuple(_of_kernel(snapshot, one))
+            now = {(device, name, what) for device, name, what, *_ in counters}
+            for key in (before or now) - now:
+                self._counters[key, None] = 0  # it was reset
+            news |= self._count(counters, None if before is None else 0, snapshot.taken_at)
+            told[place] = now | (before or set())
+        self._asked = told
+        return news
 
     def _changed_gpus(self, machine: Machine, at: float) -> bool:
         """Note GPUs that the driver no longer names, and start anew for a GPU in an old place."""
@@ -248,20 +262,20 @@ def _counters(
                 yield gpu.address, name, what, harm, None, value
 
 
-def _of_kernel(snapshot: NodeSnapshot, devices: Iterable[DeviceCounters]) -> Iterator[_Counter]:
-    """The counters of the kernel whose growth is news; one that is not there is 0."""
-    names = {gpu.address: gpu_label(gpu) for gpu in snapshot.machine.gpus}
-    for device in devices:
-        place = device.address or device.device
-        name = names.get(place, device.device)
-        told: dict[tuple[str, Severity], int] = {}
-        for counter, value in device.counts:
-            meant = meaning(device.kind, counter)
-            if meant is not None and meant.news:
-                key = meant.what, meant.harm
-                told[key] = told.get(key, 0) + value
-        for (what, harm), value in told.items():
-            yield place, name, what, harm, device.port, value
+def _of_kernel(snapshot: NodeSnapshot, device: DeviceCounters) -> Iterator[_Counter]:
+    """The counters of a device whose growth is news; one that is not there is 0."""
+    place = device.address or device.device
+    gpu = by_address(snapshot.machine.gpus).get(place)
+    name = device.device if gpu is None else gpu_label(gpu)
+    name += "" if device.port is None else f" port {device.port}"
+    told: dict[tuple[str, Severity], int] = {}
+    for counter, value in device.counts:
+        meant = meaning(device.kind, counter)
+        if meant is not None and meant.news:
+            key = meant.what, meant.harm
+            told[key] = told.get(key, 0) + value
+    for (what, harm), value in told.items():
+        yield place, name, what, harm, None, value
 
 
 def _faults(snapshot: NodeSnapshot, events: Sequence[KernelEvent]) -> Iterator[_Counter]:

@@ -8,8 +8,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from gputop.topology.diagnosis.events import Event, Watcher
+from gputop.topology.model.kernel_event import HEARD, KernelEvent, KernelSource
 from gputop.topology.model.machine import Fabric, Gpu, Machine
-from gputop.topology.model.readings import EccCounts, NvLinkReading, Readings
+from gputop.topology.model.readings import (
+    CounterKind,
+    DeviceCounters,
+    EccCounts,
+    NvLinkReading,
+    Readings,
+)
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
 from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaPort
@@ -214,3 +221,47 @@ def test_a_fault_that_comes_back_after_its_end_is_news() -> None:
     assert before.kernel_events
     events = [one for one in watched(before, logged(2, XID, reset, XID)) if "Xid 74" in one.what]
     assert [(one.amount, one.harm) for one in events] == [(1, BROKEN)]
+
+
+def counted(seconds: float, *counters: DeviceCounters) -> NodeSnapshot:
+    snapshot = at(seconds)
+    return replace(snapshot, readings=replace(snapshot.readings, counters=counters))
+
+
+def port(**counts: int) -> DeviceCounters:
+    told = tuple(counts.items())
+    return DeviceCounters(kind=CounterKind.RDMA, device="mlx5_2", port=1, counts=told)
+
+
+def test_a_counter_of_the_kernel_that_was_zero_is_news_as_it_grows() -> None:
+    assert watched(counted(1, port(link_downed=4))) == ()
+    assert watched(counted(1), counted(2, port(link_downed=4))) == ()  # nobody asked before
+    (event,) = watched(counted(1, port()), counted(2, port(link_downed=2)))
+    assert (event.text, event.harm) == (
+        "mlx5_2 port 1: +2 times that the link went down",
+        SLOW,
+    )
+    (event,) = watched(
+        counted(1, port(link_downed=4)), counted(2, port()), counted(3, port(link_downed=1))
+    )
+    assert event.amount == 1  # it was reset in between
+
+
+def test_what_grows_all_day_on_a_healthy_port_is_no_news() -> None:
+    assert watched(counted(1, port(np_cnp_sent=1)), counted(2, port(np_cnp_sent=900))) == ()
+
+
+def test_errors_of_a_gpus_link_are_told_of_the_gpu() -> None:
+    def link_of(count: int) -> DeviceCounters:
+        told = (("correctable BadTLP", count), ("correctable RxErr", 1))
+        return DeviceCounters(kind=CounterKind.AER, device=A.address, counts=told)
+
+    (event,) = watched(counted(1, link_of(3)), counted(2, link_of(5)))
+    assert event.text == "GPU0: +2 corrected PCIe errors (BadTLP)"
+
+
+def test_what_nvml_tells_is_news_though_nobody_may_read_the_log() -> None:
+    heard = KernelEvent(kind=KernelSource.XID, code="79", device=A.address, text=f"{HEARD}Xid 79")
+    (event,) = watched(at(1), replace(at(2), kernel_events=(heard,)))
+    assert event.text.startswith("GPU0: +1 Xid 79")
+    assert event.harm is BROKEN
