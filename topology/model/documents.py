@@ -19,7 +19,11 @@ _REPORT = re.compile(
     r"(?i)bug|issue|problem|question|to reproduce|reproduc|expected|actual|environment|error"
     r"|what happened|\blogs?\b|output|system info|additional context|description|current behavio"
 )
-LEAST = 2
+_RULER = re.compile(r"\|?(?: *:?-{3,}:? *\|)+(?: *:?-{3,}:? *)?")
+"""Below the heading of a table in Markdown."""
+_MARKED = re.compile(r"\]\((?:[\w./#-]+|https?://\S+)\)|(?<!`)`[^`]{1,80}`(?!`)")
+"""A link, or words set as code within a sentence."""
+LEAST, LEAST_MARKED = 2, 4
 MOST_LINES = 400
 
 
@@ -34,6 +38,8 @@ def is_described(lines: Sequence[str]) -> bool:
         within = first[1 : first.index("---", 1)]
         if within[:1] and within[0].startswith("name:") and any(map(_FORM.match, within)):
             return True
+    if _is_page(first):
+        return True
     headings = [found for line in first if (found := _HEADING.match(line))]
     # A single sign begins a remark in a shell too, and a heading of tables that tests print.
     titles = [found["title"] for found in headings if found["level"] != "#"]
@@ -42,3 +48,11 @@ def is_described(lines: Sequence[str]) -> bool:
         return True
     manual = sum(_MANUAL.fullmatch(title) is not None for title in titles)
     return manual >= LEAST and not any(_REPORT.search(found["title"]) for found in headings)
+
+
+def _is_page(lines: Sequence[str]) -> bool:
+    """Whether a title begins it, and it has a table, or links and words as code all the way."""
+    marked = sum(_MARKED.search(line) is not None for line in lines)
+    if not (lines[:1] and lines[0].startswith("# ") and marked >= LEAST_MARKED):
+        return False
+    return any(map(_RULER.fullmatch, lines)) or marked * 4 > sum(map(bool, lines)) >= 40

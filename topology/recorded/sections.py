@@ -277,7 +277,7 @@ def plain(data: bytes) -> str:
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
     text = _ANSI.sub("", text)
-    if "\n#" in text and is_described(text[:MOST_OF_DOCUMENT].split("\n")):
+    if ("\n#" in text or text[:1] == "#") and is_described(text[:MOST_OF_DOCUMENT].split("\n")):
         return ""
     if "\n>" in text or text.startswith(">"):
         lines = text.split("\n")

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gputop.topology.diagnosis.symptoms.explain import known_signs
+from gputop.topology.diagnosis.symptoms.log import examine
+from gputop.topology.logs.reading.read import read_log
 from tests.support.command import gputop
+from tests.support.places import ROOT
 
 FELL = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
 SAID = "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1234, unhandled system error"
@@ -25,6 +29,15 @@ REPORTS = (
     f"# 1.2 nodes down\n\n{FELL}\n",
     f"---\n{FELL}\n---\n",
 )
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_our_own_manual_accuses_nothing(page: Path) -> None:
+    lines = page.read_bytes().splitlines()
+    read = examine(read_log(lines, signs=known_signs(), outputs=True), None)
+    assert [one.title for one in read.findings if one.severity.counts] == []
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
