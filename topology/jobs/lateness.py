@@ -27,7 +27,9 @@ def about(share: float) -> str:
 
 def between(least: float, most: float) -> str:
     """The same where only two bounds of the share are known."""
-    low, high = f"{times_slower(least):.2g}", f"{times_slower(most):.2g}"
+    if most > MOST_SHARE:
+        return f"at least {_times(least)}"
+    low, high = _figure(least), _figure(most)
     return f"between {low} and {high} times as long" if low != high else about(least)
 
 
@@ -49,10 +51,7 @@ def wait_for_it(
 
 def at_most(share: float) -> str:
     """What slow links cost where GPUs wait for them, or transfer, for this share of the time."""
-    return (
-        f"that takes up to {percent(100 * share)} of the time, and a step up to "
-        f"{times_slower(share):.2g} times as long"
-    )
+    return f"that takes up to {percent(100 * share)} of the time, and a step up to {_times(share)}"
 
 
 def bound_by_records(share: float) -> str:
@@ -71,4 +70,10 @@ def who_waits(others: int, *, then: bool = False) -> str:
 
 
 def _times(share: float) -> str:
-    return f"{times_slower(share):.2g} times as long"
+    return f"{_figure(share)} times as long"
+
+
+def _figure(share: float) -> str:
+    """Two digits, "2.2", "57"."""
+    times = times_slower(share)
+    return f"{times:.2g}" if times < 10 else f"{times:.0f}"

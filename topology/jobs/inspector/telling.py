@@ -16,7 +16,7 @@ from ...model.units import gbs, percent, seconds, size
 from ...nccl.decide.summary import duration
 from ..collectives import spoken
 from ..flight.comparing import ranks_text
-from ..lateness import about, at_most_slower, between, is_late, wait_for_it, who_waits
+from ..lateness import MOST_SHARE, about, at_most_slower, between, is_late, wait_for_it, who_waits
 from ..standing import (
     JobState,
     KnownBy,
@@ -89,10 +89,12 @@ def _quick(kind: OperationKind) -> str:
     if most.seconds <= kind.transfer_seconds:
         return f"no rank waited long for another: {_transfer(kind)}"
     many = f"{plural(kind.matched, kind.spoken)} of {_bytes(kind)}"
-    return (
-        f"no rank is always the last: rank {most.rank} waited for others {_time(most.seconds)} in "
-        f"each of {many}, as a mean of long and short waits"
-    )
+    if most.costs.long is not None:
+        often, long = most.costs.long
+        waited = f"{_time(long)} in {often:,} of {many}"
+    else:
+        waited = f"{_time(most.seconds)} in each of {many}, as a mean of long and short waits"
+    return f"no rank is always the last: rank {most.rank} waited for others {waited}"
 
 
 def _comes_last(kind: OperationKind, *, then: bool = False) -> str:
@@ -132,6 +134,8 @@ def _no_price(kind: OperationKind) -> str:
     if kind.moments < WHOLE_MOMENTS:
         wrote = "at once" if kind.moments < 2 else "in two parts"
         why += f", as the plugin wrote them {wrote}; keep longer ones, written in three or more"
+    if kind.most_slower > MOST_SHARE:
+        return why
     return f"a step takes {at_most_slower(kind.most_slower)}; {why}"
 
 

@@ -31,6 +31,7 @@ from gputop.topology.jobs.inspector.records import (
     read,
 )
 from gputop.topology.jobs.inspector.telling import sentence, states_of, waits_of
+from gputop.topology.jobs.lateness import about, at_most_slower, between
 from gputop.topology.model.severity import JobVerdict
 from tests.support.places import RECORDINGS
 from tests.topology.jobs.inspector.made import START_US, lines, record
@@ -265,6 +266,31 @@ def test_records_without_the_time_of_a_step_prove_who_is_late_and_a_bound(
     assert state.verdict is JobVerdict.UNKNOWN
     assert all(part in state.sentence for part in ("rank 1 comes last", long, bound))
     assert "keep longer ones, written in three or more" in state.sentence
+
+
+@pytest.mark.parametrize(
+    ("share", "price"),
+    [
+        (0.0, "about 1 times as long"),
+        (0.55, "about 2.2 times as long"),
+        (0.9, "about 10 times as long"),
+        (0.984, "about 62 times as long"),
+        (1.0, "about 100 times as long"),
+    ],
+)
+def test_a_price_is_a_figure_that_people_write(share: float, price: str) -> None:
+    assert about(share) == price
+    assert at_most_slower(share) == f"{price.removeprefix('about ')} at most"
+    assert between(share, 1.0) == price.replace("about", "at least"), "all of the time bounds none"
+
+
+def test_the_long_waits_of_an_evaluation_are_told_as_such(tmp_path: Path) -> None:
+    """Rank 1 evaluates twice meanwhile: a mean over all operations told of no wait that was."""
+    text, verdict = said(
+        kept(tmp_path, lines(lambda r, n: 245.0 if r or n % 10 != 5 else 2_000_000.0))
+    )
+    assert verdict is JobVerdict.UNKNOWN
+    assert "rank 0 waited for others 2000 ms in 2 of 20 all-reduces" in text
 
 
 @pytest.mark.parametrize("first", [64 << 20, 16 << 20])
