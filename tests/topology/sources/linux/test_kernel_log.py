@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from time import process_time
 
 import pytest
@@ -23,7 +24,7 @@ from gputop.topology.sources.linux.kernel_lines import (
     read_lines,
     said_in,
 )
-from gputop.topology.sources.linux.kernel_log import SOURCE
+from gputop.topology.sources.linux.kernel_log import SOURCE, KernelLogReader
 from tests.support.cpu import within
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -251,6 +252,23 @@ def test_who_may_not_read_the_log_is_told_what_to_do(monkeypatch: pytest.MonkeyP
     for _ in range(2):
         with pytest.raises(SourceAbsent, match="sudo dmesg"):
             reader()
+
+
+def test_where_the_log_is_closed_the_journal_is_read(tmp_path: Path) -> None:
+    line = f"[   12.500000] g7 kernel: {XID}"
+    reader = KernelLogReader(str(tmp_path / "none"), ("printf", "%s\\n", line, "-- No entries --"))
+    raw = reader()
+    assert raw["lines"] == [f"[   12.500000] {XID}"]
+    assert reader.again_seconds
+    (event,) = SOURCE.parse(raw | {"uptime": 20.0}).kernel_events or ()
+    assert (event.code, event.first) == ("79", "12.5 s after the start")
+    assert reader()["lines"] == raw["lines"]  # read anew, not twice
+
+
+@pytest.mark.parametrize("journal", [("false",), ("printf", "no entries"), ("no-such-tool",)])
+def test_a_journal_that_tells_nothing_is_none(tmp_path: Path, journal: tuple[str, ...]) -> None:
+    with pytest.raises(SourceAbsent, match="sudo dmesg"):
+        KernelLogReader(str(tmp_path / "none"), journal)()
 
 
 def test_a_line_that_no_kernel_writes_takes_no_minute() -> None:
