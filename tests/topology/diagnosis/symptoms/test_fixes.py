@@ -9,7 +9,9 @@ from gputop.topology.diagnosis.mechanism.decode import operations
 from gputop.topology.diagnosis.symptoms.explain import table
 from tests.support.places import ROOT
 
-EMPTY = re.compile(r"(?i)\bwhatever\b|^(?:see|check|look at) (?:it|that)\b|^\W*$|\bTODO\b")
+EMPTY = re.compile(
+    r"(?i)\bwhatever\b|\bcauses below\b|^(?:see|check|look at) (?:it|that)\b|^\W*$|\bTODO\b"
+)
 SETTINGS = re.compile(
     r"\b(?:NCCL|UCX|NVSHMEM|TORCH|CUDA|GLOO|FI|RCCL|HSA|PYTORCH)_[A-Z0-9_]+=(\S*)"
 )
