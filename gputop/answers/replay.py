@@ -11,7 +11,7 @@ import msgspec
 from gputop.answers.question import Answer
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.writing import code_of, write_whole
+from gputop.terminal.writing import NO_FILE, STDOUT, code_of, write_whole
 from gputop.topology.model.page import Column, Page, Table, Text
 from gputop.topology.model.units import seconds as spoken
 from gputop.topology.recorded.sessions.exported import EXPORTS
@@ -115,6 +115,8 @@ def page(found: ReplayAnswer) -> Page:
 
 def export(session: SessionFile, name: str) -> None:
     """Write a recording for another program, by the ending of the file. Raises Exit."""
+    if name == STDOUT:
+        raise Exit(f"--export {STDOUT}: {NO_FILE}", USAGE)
     path = Path(name)
     written = EXPORTS.get(path.suffix.lower())
     if written is None:

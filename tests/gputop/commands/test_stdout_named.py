@@ -15,6 +15,7 @@ from gputop.commands.fleet.made_up import make_fleet
 from gputop.commands.net.command import command as net
 from gputop.commands.root import root
 from gputop.exits import USAGE
+from tests.support.sessions import demo_readings, write_recording
 
 DEMO = ["--demo", "sick-h100-8"]
 CALLS = {
@@ -24,11 +25,12 @@ CALLS = {
     ("check", "--markdown"): ["--quick", *DEMO],
     ("check", "--junit"): ["--quick", *DEMO],
     ("metrics", "--textfile"): ["--once", *DEMO],
+    ("replay", "--export"): ["night.gtrec"],
     ("fleet", "--junit"): ["cluster"],
     ("fleet plan", "--output"): ["cluster"],
 }
 """Options that write a file, and what else their command needs; `probe net` has its own test."""
-BESIDE = {"--html", "--markdown", "--junit", "--textfile"}
+BESIDE = {"--html", "--markdown", "--junit", "--textfile", "--export"}
 """The answer is printed beside these files, or without the option."""
 _WRITES = re.compile(r"(?i)^(?:also )?write\b")
 
@@ -61,6 +63,7 @@ def test_no_file_is_named_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     make_fleet(tmp_path / "cluster")
+    write_recording(tmp_path / "night.gtrec", demo_readings(2))
     monkeypatch.chdir(tmp_path)
     code = run([*command.split(), *CALLS[command, flag], flag, "-"])
     said = capsys.readouterr()
