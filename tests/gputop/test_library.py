@@ -134,6 +134,7 @@ NO_DOOR = {
     "flags": "explain(env=...) predicts with other variables; the catalogue is docs/variables.md",
     "probe": "check(measure=True) measures; a probe by itself is a process with a page of its own",
     "watch": "a loop of the caller's with read, check and diff",
+    "record": "it writes for hours; gputop.load(file) reads the last moment of what it kept",
     "rules": "findings name their rules; the list is docs/rules.md",
     "rule": "the same",
     "doctor": "about the installation of gputop, for a bug report",
