@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ...model.kernel_event import HEARD, LISTENED, KernelEvent, KernelSource, counted
@@ -157,7 +158,7 @@ class NvmlEventsReader:
         self._set = library.handle("nvmlEventSetCreate")
         for device in devices:
             address = _address(device)
-            answer = device.guarded(lambda handle=device.handle: self._register(library, handle))
+            answer = device.guarded(partial(self._register, library, device.handle))
             if isinstance(answer, int):
                 self._listening[address] = answer
             else:
@@ -274,7 +275,7 @@ def _of_handle(library: NvmlLibrary, devices: list[NvmlDevice], handle: object) 
 
 def _of_uuid(library: NvmlLibrary, devices: list[NvmlDevice], uuid: str) -> str | None:
     for device in devices:
-        if device.guarded(lambda at=device.handle: library.ask("nvmlDeviceGetUUID", at)) == uuid:
+        if device.guarded(partial(library.ask, "nvmlDeviceGetUUID", device.handle)) == uuid:
             return _address(device)
     return None
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gputop.topology.sources.nvidia import nvml, nvml_readings
+from gputop.topology.sources.nvidia.nvml_readings import LINK_FIELDS
 from gputop.topology.sources.nvidia.parse_machine import parse
 from gputop.topology.sources.nvidia.parse_readings import parse as parse_moving
+from gputop.topology.sources.nvidia.traffic import NVLINK_TX_RX
 
 from ....support import nvml_fake as fake
 from .test_read import Clock, asking, moving_reader, start
@@ -227,6 +231,29 @@ def test_one_call_asks_for_the_fields_of_all_links_of_a_gpu() -> None:
         assert len(parse(asking(binding)()).gpus[0].nvlinks) == links
         counts.append(binding.calls.count("nvmlDeviceGetFieldValues"))
     assert counts[0] == counts[1]
+
+
+def test_errors_and_traffic_of_links_are_never_asked_in_one_call() -> None:
+    """Such calls spoil the heap of the process: see the reader."""
+    binding, asked = fake.Binding(gpus=2), list[set[int]]()
+    binding.fields = lambda handle, number, scope: 1
+    answer = binding.nvmlDeviceGetFieldValues
+
+    def noting(handle: int, fields: list[Any]) -> list[Any]:
+        asked.append({one if isinstance(one, int) else one[0] for one in fields})
+        return answer(handle, fields)
+
+    binding.nvmlDeviceGetFieldValues = noting  # type: ignore[method-assign,assignment]
+    numbers = {name: 900 + place for place, name in enumerate(LINK_FIELDS)}
+    vars(binding).update(numbers)
+    binding.answers["nvmlDeviceGetNvLinkState"] = lambda handle, link: 1
+    moving = moving_reader(binding)
+    for moving.thorough in (False, True):
+        for _ in range(8):
+            moving()
+    traffic = {numbers[name] for name in NVLINK_TX_RX}
+    assert [one for one in asked if one & traffic and one - traffic] == []
+    assert set().union(*asked) >= set(numbers.values())
 
 
 @pytest.mark.parametrize(
