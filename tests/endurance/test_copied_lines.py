@@ -57,6 +57,20 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(("fleet", "plan", PLACE, "--format", form) for form in _SCRIPTS),
     ),
     "since": (("check", "--quick", "-v", "--demo", "sick-h100-8", "--since", PLACE),),
+    "compared": (
+        *(
+            ("diff", f"{PLACE}/a.json", f"{PLACE}/b.json"),
+            ("diff", "hgx-h100-8", f"{PLACE}/b.json"),
+        ),
+        ("diff", f"{PLACE}/a.json", f"{PLACE}/b.json", "--json"),
+    ),
+    "node": (
+        *(("watch", "--once", *more, "--from", PLACE) for more in ((), ("--json",))),
+        *(("which", "2", "--busy", *more, "--from", PLACE) for more in ((), ("--json",))),
+        *(("cost", "Llama 3 8B", *more, "--from", PLACE) for more in ((), ("--json",))),
+        ("metrics", "--from", PLACE),
+    ),
+    "model": tuple(("cost", PLACE, "--demo", "hgx-h100-8", *more) for more in ((), ("--json",))),
 }
 """Formats whose content may travel, and what prints lines of them."""
 _WORD = re.compile(r"[\w.:@+-]{2,}")

@@ -81,7 +81,7 @@ def _nics(node: Node, chosen: Sequence[Gpu]) -> tuple[list[str], list[str]]:
     found = list(dict.fromkeys(ports[gpu.address] for gpu in chosen if gpu.address in ports))
     if not found:
         return [], [f"no line for NICs: {'; '.join(why[:2])}"] if why else []
-    line = copied('export NCCL_IB_HCA="={:device,}"', found)
+    line = copied('export NCCL_IB_HCA="={:port,}"', found)
     lacking = [gpu.address for gpu in chosen if gpu.address not in ports]
     notes = ["NCCL_IB_HCA counts in a job over several nodes alone"]
     if lacking:

@@ -25,6 +25,7 @@ _WORDS = {
         "path": r"/[A-Za-z0-9._/+-]*",
         "value": r"[^\"`$\\!]*",  # stands behind "=" and is quoted
         "folder": r"(?!-)[^\"`$\\!]+",  # whoever reads the line named it
+        "port": r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?(?::[0-9]{1,3})?",  # of a NIC
         "number": r"[0-9]{1,9}",
         "pid": r"[1-9][0-9]{0,9}",
     }.items()
@@ -46,8 +47,13 @@ def may_stand(word: object, kind: str) -> bool:
         len(text) <= MOST_LETTERS
         and text.isprintable()
         and _WORDS[kind].fullmatch(text) is not None
-        and (kind in _PLAIN or _SPECIAL.fullmatch(text) is None)
+        and (kind in _PLAIN or _SPECIAL.fullmatch(_named(text, kind)) is None)
     )
+
+
+def _named(text: str, kind: str) -> str:
+    """What a tool takes for the name: a port's number stands behind that of its NIC."""
+    return text.partition(":")[0] if kind == "port" else text
 
 
 class RefusedError(GputopError):

@@ -71,7 +71,7 @@ _DOORS = {
     "agent": "(agent)",
 }
 _NODE_READERS = (
-    *(("metrics", *more) for more in ((), ("--json",), ("--jobs",))),
+    *(("metrics", *more) for more in ((), ("--json",))),
     *(("watch", "--once", *more) for more in (("--no-jobs",), ("--json", "--no-jobs"))),
     *(("which", *more) for more in (("2",), ("1", "--json"), ("8", "--busy"))),
     *(("cost", "Llama 3 8B", *more) for more in ((), ("--json",), ("--nodes", "2"))),

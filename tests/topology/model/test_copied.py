@@ -27,6 +27,7 @@ SOUND = {
     "path": ("/etc/nccl.conf", "/opt/a+b/x-1.xml"),
     "value": ("^NVLSTree", "Ring;Tree", "AWS Libfabric", "", "-1", "mlx5_0:1", "ALL", "it's"),
     "folder": ("checks", "/data/my runs", "../50% 'done'"),
+    "port": ("mlx5_0:1", "bnxt_re1", "mlx5_bond_0:2"),
     "number": ("0", "12", 7),
     "pid": ("1", 4711),
 }
@@ -46,6 +47,11 @@ def test_no_hostile_name_may_stand_and_sound_ones_may(kind: str) -> None:
         assert all(shlex.split(copied(f"a {{:{kind}}}", name)) == ["a", name] for name in stands)
     else:
         assert stands == (["7"] if kind in _PLAIN else [])
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_stays_one_before_the_number_of_a_port(name: str) -> None:
+    assert not may_stand(f"{name}:1", "port")
 
 
 def test_numbers_of_processes_are_processes() -> None:
