@@ -53,7 +53,8 @@ SMALLEST_BYTES = 64
 """Less is not worth a write of its own."""
 FORGOTTEN_SECONDS = 15.0
 PATIENCE_SECONDS = 3.0
-LONGEST_PATIENCE_SECONDS = 60.0
+LONGEST_PATIENCE_SECONDS = 6.0
+"""Answers that get lost one after the other, in what is pasted, must not keep a screen still."""
 
 
 class _Asked(NamedTuple):

@@ -142,6 +142,18 @@ def test_an_answer_that_is_lost_delays_and_no_more() -> None:
     assert line.pace._window > FEWEST_BYTES
 
 
+def test_answers_that_are_lost_again_and_again_keep_no_screen_still() -> None:
+    line = _begun(10e6, 0.01)
+    silent = longest = 0.0
+    while line.now < 120:
+        sent = line.send(10_000)
+        line._answers.clear()
+        silent = 0.0 if sent else silent + 0.1
+        longest = max(longest, silent)
+        line.pass_time(0.1)
+    assert 0 < longest < 6.5
+
+
 def test_an_answer_to_nothing_is_not_ours() -> None:
     assert not Pace().answer(0.0)
 
