@@ -218,7 +218,8 @@ _MORE = {"plan": ("--nodes", "g1,g2"), "fleet": ("-v",)}
 
 
 def test_every_reader_of_much_has_seconds() -> None:
-    assert set(READERS.values()) == set(budget.SECONDS)
+    # Recordings of sessions are cut and spoilt where they are written and read.
+    assert {*READERS.values(), "recording"} == set(budget.SECONDS)
     small = (
         "policy",
         "setting",

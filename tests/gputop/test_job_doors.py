@@ -18,6 +18,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.explain.why import why_pair
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.severity import BROKEN, Origin
 from gputop.topology.report import Report
 from tests.support.app import app_of, demo_report, give, press, rounds, text
@@ -58,7 +59,7 @@ async def test_every_screen_says_what_jobs_says(demo: str) -> None:
         here = app_of(pilot).findings.shown(app_of(pilot).report)
         assert here is not None
         (found,) = (one for one in here.findings if one.id == "job")
-        assert found.title == job.sentence
+        assert found.title == f"{job.sentence} ({SIMULATED})"
         gpus = [node.snapshot.machine.gpu(address) for address in found.devices]
         assert [gpu.index for gpu in gpus if gpu is not None] == [index]
         assert (here.mark(*found.devices, jobs=True) or ("",))[0] == sign
@@ -96,7 +97,7 @@ def test_jobs_check_and_fleet_say_the_same(demo: str, tmp_path: Path) -> None:
     (tmp_path / "g1.json").write_text(check)
     fleet = json.loads(gputop_here("fleet", "--json", str(tmp_path)).stdout)
     titles = [finding["title"] for finding in fleet["findings"] if finding["id"] == "job"]
-    assert titles == [job["sentence"]]
+    assert titles == [f"{job['sentence']} ({SIMULATED})"]
     assert fleet["drain"] == [], "a job that hangs is ended; its node stays"
 
 

@@ -271,9 +271,11 @@ def _missing(kernel: PartialNode, other: PartialNode, who: str) -> list[_Line]:
     theirs = set(_amd(other))
     if not theirs or any(address.startswith("topo:") for address in theirs):
         return []
-    return [(f"KFD shows {address}, {who} does not", ()) for address in sorted(mine - theirs)] + [
-        (f"{who} shows {address}, KFD does not", ()) for address in sorted(theirs - mine)
+    found: list[_Line] = [
+        (f"KFD shows {address}, {who} does not", ()) for address in sorted(mine - theirs)
     ]
+    found += [(f"{who} shows {address}, KFD does not", ()) for address in sorted(theirs - mine)]
+    return found
 
 
 def _differing_gpus(kernel: PartialNode, other: PartialNode, who: str) -> list[_Line]:

@@ -347,7 +347,7 @@ def _agents() -> Iterator[Original]:
         ("next_measurement", {"demo": "hgx-h100-8"}),
     )
     for tool, given in calls:
-        asked = (
+        asked: tuple[tuple[str, dict[str, Any]], ...] = (
             ("initialize", start), ("tools/list", {}),
             ("tools/call", {"name": tool, "arguments": given}),
         )  # fmt: skip

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.weather import (
-    CountedTrouble,
     LinkCounts,
     LinkKey,
     LinkWeather,
@@ -19,6 +18,7 @@ from gputop.topology.diagnosis.weather import (
     reading_of,
     weather,
 )
+from gputop.topology.hardware.counters import CountedTrouble
 from gputop.topology.model.readings import CounterKind, DeviceCounters, NvLinkReading
 from tests.support.rule_cases import base
 
