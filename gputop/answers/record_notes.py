@@ -17,7 +17,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import ranged
 from gputop.topology.model.units import seconds as spoken
 from gputop.topology.node import Node
-from gputop.topology.recorded.sessions.changes import SessionNote
+from gputop.topology.recorded.sessions.changes import NoteKind, SessionNote
 from gputop.topology.wiring.gpu_names import gpu_label
 
 JUDGE_SECONDS = 10.0
@@ -51,7 +51,7 @@ class Noting:
     def of(self, snapshot: NodeSnapshot) -> tuple[SessionNote, ...]:
         """What is new with this reading."""
         begins = self._node is None
-        found = [SessionNote("recorder", "recording begins")] if begins else []
+        found = [SessionNote(NoteKind.RECORDER, "recording begins")] if begins else []
         found += self._clock(snapshot)
         found += self._processes(snapshot, begins=begins)
         news = self._watcher.see(snapshot)
@@ -59,7 +59,9 @@ class Noting:
             events = self._watcher.events
             for event in events:
                 if event not in self._events:
-                    found.append(SessionNote("event", event.text, str(event.harm), event.device))
+                    found.append(
+                        SessionNote(NoteKind.EVENT, event.text, str(event.harm), event.device)
+                    )
             self._events = events
         self._node = Node(snapshot) if self._node is None else self._node.follow(snapshot)
         return (*found, *self._verdicts(news=news))
@@ -72,7 +74,7 @@ class Noting:
             if abs(jump) > CLOCK_SECONDS:
                 way = "forward" if jump > 0 else "back"
                 yield SessionNote(
-                    "clock", f"the clock was set {way} by {spoken(abs(jump))}", "notice"
+                    NoteKind.CLOCK, f"the clock was set {way} by {spoken(abs(jump))}", "notice"
                 )
 
     def _processes(self, snapshot: NodeSnapshot, *, begins: bool) -> Iterator[SessionNote]:
@@ -87,10 +89,12 @@ class Noting:
         told = {process.pid: process for process in snapshot.readings.processes}
         for pid, place in places.items():
             if pid not in self._running and not begins:
-                yield SessionNote("process", f"{_called(pid, told.get(pid))} began on {place}")
+                yield SessionNote(
+                    NoteKind.PROCESS, f"{_called(pid, told.get(pid))} began on {place}"
+                )
         for pid, place in self._running.items():
             if pid not in places:
-                yield SessionNote("process", f"process {pid} ended on {place}")
+                yield SessionNote(NoteKind.PROCESS, f"process {pid} ended on {place}")
         self._running = places
 
     def _verdicts(self, *, news: bool) -> Iterator[SessionNote]:
@@ -106,7 +110,7 @@ class Noting:
         for line in lines_between(self._look, look):
             if self._look is not None or line.mark is not Verdict.HEALTHY:
                 harm = str(line.mark) if isinstance(line.mark, Severity) else ""
-                yield SessionNote("verdict", line.text, harm)
+                yield SessionNote(NoteKind.VERDICT, line.text, harm)
         self._look = look
         cost = time.thread_time() - begun
         self._judge_at = now + max(JUDGE_SECONDS, JUDGE_COSTS * cost)

@@ -14,6 +14,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.writing import NO_FILE, STDOUT, code_of, write_whole
 from gputop.topology.model.page import Column, Page, Table, Text
 from gputop.topology.model.units import seconds as spoken
+from gputop.topology.recorded.sessions.changes import NoteKind
 from gputop.topology.recorded.sessions.exported import EXPORTS
 from gputop.topology.recorded.sessions.frames import RecordingError
 from gputop.topology.recorded.sessions.session_file import SessionFile, clock
@@ -27,8 +28,7 @@ class RecordedEvent(msgspec.Struct, frozen=True):
 
     at: float
     """Seconds since the epoch."""
-    kind: str
-    """"event", "process", "verdict", "clock", "counter", "recorder"."""
+    kind: NoteKind
     text: str
     harm: str
     """"broken", "slow", "cannot-tell", "notice"; "" for what is none of these."""

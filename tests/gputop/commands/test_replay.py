@@ -9,12 +9,12 @@ import pytest
 
 from gputop.__main__ import run
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
-from gputop.topology.recorded.sessions.changes import SessionNote
+from gputop.topology.recorded.sessions.changes import NoteKind, SessionNote
 from tests.support.sessions import BEGUN, demo_readings, write_recording
 
 NOTES = {
-    0: (SessionNote("recorder", "recording begins"),),
-    3: (SessionNote("event", "GPU3: lost", "broken"),),
+    0: (SessionNote(NoteKind.RECORDER, "recording begins"),),
+    3: (SessionNote(NoteKind.EVENT, "GPU3: lost", "broken"),),
 }
 
 

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.recorded.sessions.changes import SessionNote
+from gputop.topology.recorded.sessions.changes import NoteKind, SessionNote
 from gputop.topology.recorded.sessions.feed import ReplayFeed
 from gputop.topology.recorded.sessions.session_file import SessionFile
 from gputop.widgets.bars import Bar
@@ -23,9 +23,9 @@ from tests.support.app import settle
 from tests.support.sessions import BEGUN, demo_readings, write_recording
 
 NOTES = {
-    0: (SessionNote("recorder", "recording begins"),),
-    90: (SessionNote("event", "GPU3: lost", "broken"),),
-    120: (SessionNote("process", "process 41 ended on GPU0"),),
+    0: (SessionNote(NoteKind.RECORDER, "recording begins"),),
+    90: (SessionNote(NoteKind.EVENT, "GPU3: lost", "broken"),),
+    120: (SessionNote(NoteKind.PROCESS, "process 41 ended on GPU0"),),
 }
 PATIENCE_SECONDS = 60.0
 LEAST_BYTES = 3000

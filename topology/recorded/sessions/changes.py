@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.severity import OpenWord
 from .frames import RecordingError
 
 Path = tuple[str | int, ...]
@@ -19,11 +20,21 @@ MOST_PLACES = 200_000
 MOST_DEPTH = 16
 
 
+class NoteKind(OpenWord):
+    """What a note of a recorder is about."""
+
+    EVENT = "event"
+    VERDICT = "verdict"
+    PROCESS = "process"
+    CLOCK = "clock"
+    COUNTER = "counter"
+    RECORDER = "recorder"
+
+
 class SessionNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that a recorder saw: an event, another verdict, a clock that jumped."""
 
-    kind: str
-    """"event", "verdict", "process", "clock", "counter", "recorder"."""
+    kind: NoteKind
     text: str
     harm: str = ""
     """"broken", "slow", "notice"; "" for what is neither."""

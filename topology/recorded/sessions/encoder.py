@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ...model.snapshot import NodeSnapshot
-from .changes import ENCODE, Differences, SessionNote, Tree, WholeFrame
+from .changes import ENCODE, Differences, NoteKind, SessionNote, Tree, WholeFrame
 from .frames import MOST_TEXT, FramePacker, RecordingError
 from .kept import Keeping
 
@@ -73,7 +73,7 @@ def _backward(old: Tree, new: Tree) -> Iterator[SessionNote]:
         for name in sorted(_lower(known, gpu)):
             words = name.replace("_", " ")
             text = f"{gpu['address']}: {words} went back, so the driver counts anew"
-            yield SessionNote("counter", text, "notice", gpu["address"])
+            yield SessionNote(NoteKind.COUNTER, text, "notice", gpu["address"])
 
 
 def _lower(old: Tree, new: Tree) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from gputop.topology.model.readings import GpuProcess, GpuUse
-from gputop.topology.recorded.sessions.changes import SessionNote
+from gputop.topology.recorded.sessions.changes import NoteKind, SessionNote
 from gputop.topology.recorded.sessions.exported import COLUMNS, FIGURES, as_csv, as_trace
 from gputop.topology.recorded.sessions.session_file import SessionFile
 from tests.support.sessions import BEGUN, demo_readings, write_recording
@@ -25,7 +25,11 @@ def recorded(tmp_path: Path) -> SessionFile:
         parts = msgspec.structs.replace(one.readings, gpus=gpus)
         readings.append(msgspec.structs.replace(one, readings=parts))
     notes = {
-        3: (SessionNote("event", 'GPU0: "lost"', "broken", readings[0].readings.gpus[0].address),)
+        3: (
+            SessionNote(
+                NoteKind.EVENT, 'GPU0: "lost"', "broken", readings[0].readings.gpus[0].address
+            ),
+        )
     }
     return SessionFile(write_recording(tmp_path / "a", readings, notes))
 

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from gputop.topology.recorded.sessions import feed as feeds
-from gputop.topology.recorded.sessions.changes import SessionNote
+from gputop.topology.recorded.sessions.changes import NoteKind, SessionNote
 from gputop.topology.recorded.sessions.feed import ReplayFeed
 from gputop.topology.recorded.sessions.session_file import SessionFile
 from tests.support.sessions import BEGUN, demo_readings, write_recording
 
 NOTES = {
-    0: (SessionNote("recorder", "begins"),),
-    40: (SessionNote("event", "lost"),),
-    60: (SessionNote("event", "x"),),
+    0: (SessionNote(NoteKind.RECORDER, "begins"),),
+    40: (SessionNote(NoteKind.EVENT, "lost"),),
+    60: (SessionNote(NoteKind.EVENT, "x"),),
 }
 
 

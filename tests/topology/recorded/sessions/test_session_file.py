@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gputop.topology.model.readings import GpuReading, NvLinkReading
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.sessions import frames
-from gputop.topology.recorded.sessions.changes import SessionNote
+from gputop.topology.recorded.sessions.changes import NoteKind, SessionNote
 from gputop.topology.recorded.sessions.encoder import BLOCK_FRAMES, SessionEncoder
 from gputop.topology.recorded.sessions.frames import (
     HEAD,
@@ -130,7 +130,7 @@ def test_counters_that_go_back_are_noted(tmp_path: Path) -> None:
 
 
 def test_notes_are_found_again_in_any_order(tmp_path: Path) -> None:
-    notes = {at: (SessionNote("event", f"at {at}"),) for at in (0, 5, 640)}
+    notes = {at: (SessionNote(NoteKind.EVENT, f"at {at}"),) for at in (0, 5, 640)}
     session = SessionFile(write_recording(tmp_path / "a", demo_readings(650), notes))
     assert [(one.frame, one.note.text) for one in session.notes()] == [
         (0, "at 0"), (5, "at 5"), (640, "at 640"),
