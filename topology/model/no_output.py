@@ -69,17 +69,25 @@ _HELP = (
 """A program's own list of options: none of them happened."""
 _REMARK = r"^[^#\"']{0,80}(?:\w ?= ?[^#\"']{1,60} *#|[;{}] *(?:#|//)) \S|^\s*(?:#:|//[/!]) "
 """A remark behind a statement, or one for a manual."""
-_NO_OUTPUT = re.compile(
+_PLAIN = re.compile(
     rf"{_PROMPT}(?:echo|printf|logger|{_SEARCHERS}|awk|sed|dmesg|journalctl|z?cat|tail|less)\b"
     rf"|{_PROMPT}(?:[^\"'|]{{0,200}}\|){{1,6}} *{_SEARCHERS} "
-    rf"|{_BEFORE}{_STATEMENT}"
-    rf"|{_BEFORE}{_CALL}"
-    rf"|{_TYPED}|{_RULES}|{_HELP}|{_REMARK}"
+    rf"|{_BEFORE}{_STATEMENT}|{_HELP}"
     r"|^\s*[A-Z]\w{0,20}CHECK\w{0,20}\(.{0,200}\); *(?://.*)?$"
 )
+_QUOTING = re.compile(rf"{_BEFORE}{_CALL}|{_TYPED}|{_RULES}")
+_QUOTES = ('"', "'", "|", "echo")
+"""One of these is in every line that _QUOTING finds. Few lines have any, and it takes long."""
+_REMARKING = re.compile(_REMARK)
+_REMARKS = ("#", "//")
 MOST = 400
 
 
 def is_no_output(line: str) -> bool:
     """Whether what a line says was typed, or stands in a program: it did not happen."""
-    return _NO_OUTPUT.search(line[:MOST]) is not None
+    text = line[:MOST]
+    return (
+        _PLAIN.search(text) is not None
+        or (any(sign in text for sign in _QUOTES) and _QUOTING.search(text) is not None)
+        or (any(sign in text for sign in _REMARKS) and _REMARKING.search(text) is not None)
+    )
