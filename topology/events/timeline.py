@@ -10,7 +10,7 @@ import msgspec
 
 from ..diagnosis.case import Case
 from ..diagnosis.rule import NotRead
-from ..diagnosis.rules.host.kernel_log import told_in, where
+from ..diagnosis.rules.host.kernel_log import log_read, told_in, where
 from ..hardware.counters import meaning
 from ..hardware.faults.catalogue import fixes
 from ..model.page import Fix
@@ -89,11 +89,7 @@ def timeline(case: Case, seconds: float | None = None, booted: float | None = No
     try:
         told = told_in(case)
     except NotRead:
-        told, log_read = [], False
-    else:
-        log_read = case.snapshot.has_answered("kernel_log") or any(
-            not event.heard for event, _ in told
-        )
+        told = []
     now = case.snapshot.taken_at
     found = []
     for event, fault in told:
@@ -120,7 +116,7 @@ def timeline(case: Case, seconds: float | None = None, booted: float | None = No
     return Timeline(
         events=tuple(event for _, event in ordered),
         counted=tuple(_counted(case)),
-        log_read=log_read,
+        log_read=log_read(case),
         counters_read=bool(case.readings.counters),
     )
 

@@ -35,10 +35,16 @@ UNDATED = "; the same text shows the GPU answering: which of the two is older, i
 Told = tuple[KernelEvent, KernelFault]
 
 
+def log_read(case: Case) -> bool:
+    """Whether lines of a kernel's log were read: what NVML told alone says nothing of the rest."""
+    events = case.snapshot.kernel_events or ()
+    return case.snapshot.has_answered("kernel_log") or any(not event.heard for event in events)
+
+
 def told_in(case: Case) -> list[Told]:
     """The events with their meaning, as far as the node of now does not speak against them."""
     events = case.snapshot.kernel_events or ()
-    if not events and not case.snapshot.has_answered("kernel_log"):
+    if not events and not log_read(case):
         raise NotRead("the kernel's log")
     software = case.machine.software
     version = (software.nvidia_driver or "").partition(".")[0] if software is not None else ""
@@ -85,6 +91,8 @@ def _answers(case: Case, event: KernelEvent) -> bool:
 def _checked(group: FaultGroup) -> Callable[[Case], Found]:
     def check(case: Case) -> Found:
         mine = [(event, fault) for event, fault in told_in(case) if fault.rule == group.id]
+        if not mine and not log_read(case):
+            raise NotRead("the kernel's log")
         mine.sort(key=lambda one: (one[1].severity.order, one[1].general))
         return [
             _finding(case, group, list(alike))

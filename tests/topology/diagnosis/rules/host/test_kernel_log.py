@@ -18,7 +18,7 @@ from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.hardware.faults.catalogue import faults
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.kernel_event import KernelSource
+from gputop.topology.model.kernel_event import HEARD, KernelEvent, KernelSource
 from gputop.topology.model.machine import NvLink
 from gputop.topology.model.severity import BROKEN, NOTICE, Sureness, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot, SourceState
@@ -111,6 +111,21 @@ def test_a_line_makes_its_rule_fire_and_nothing_else(rule: str) -> None:
     assert finding.fix or not finding.severity.counts
     assert finding.impact
     assert finding.sources
+
+
+def test_what_nvml_told_alone_is_no_log_that_was_read() -> None:
+    healthy = demo_node("hgx-h100-8").snapshot
+    states = tuple(state for state in healthy.states if state.source != "kernel_log")
+    told = KernelEvent(
+        kind=KernelSource.XID,
+        code="79",
+        device=healthy.machine.gpus[3].address,
+        text=f"{HEARD}Xid 79",
+    )
+    heard = checked(msgspec.structs.replace(healthy, states=states, kernel_events=(told,)))
+    mine = {rule.id for rule in RULES}
+    found = {finding.id for finding in heard.findings} & mine
+    assert found == mine & set(heard.examined) == {"xid-bus"}
 
 
 def test_a_log_without_faults_is_examined_and_an_unread_one_is_not_missed() -> None:
