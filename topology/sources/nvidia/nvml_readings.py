@@ -47,11 +47,11 @@ _LINK_ERRORS = (
     "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS",
 )
 _ASKED_TOGETHER = (_LINK_ERRORS, NVLINK_TX_RX)
-"""Fields of links, one call for each part.
+"""Fields of a link, one call for each part.
 
-All six in one call spoil the heap of the process now and then: on two H200 with driver 580.159.04
-five of eight runs of some 160 such calls died under glibc's malloc check, and three of eight runs
-of 64 readings without it; none of 2,500 calls with one part did, nor with fewer kinds.
+All six of all links in one call spoil the heap of the process now and then: on two H200 with
+driver 580.159.04 five of eight runs of some 160 such calls died under glibc's malloc check. See
+NvmlLibrary.fields for calls with one part.
 """
 LINK_FIELDS = (*_LINK_ERRORS, *NVLINK_TX_RX)
 _CLOCKS = 4
@@ -169,12 +169,15 @@ def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> 
 
 
 def _links(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> list[Raw]:
-    links = range(moving.link_count or 0)
-    parts = [library.fields_of_links(device.handle, part, links) for part in _ASKED_TOGETHER]
     return [
-        {"link": link, "fields": errors | traffic}
-        for link, errors, traffic in zip(links, *parts, strict=True)
+        {"link": link, "fields": _of_link(library, device.handle, link)}
+        for link in range(moving.link_count or 0)
     ]
+
+
+def _of_link(library: NvmlLibrary, handle: object, link: int) -> dict[str, Raw]:
+    errors, traffic = (library.fields(handle, part, scope=link) for part in _ASKED_TOGETHER)
+    return errors | traffic
 
 
 def _count_links(library: NvmlLibrary, handle: object) -> int:
