@@ -13,11 +13,13 @@ from textual.message import Message
 
 from gputop.live.recent import Recent
 from gputop.terminal.clean import clean
+from gputop.topology.model.severity import Severity
 from gputop.widgets.spans import EMPTY, Line, width_of
 
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.recorded.sessions.changes import SessionNote
     from gputop.topology.recorded.sessions.feed import ReplayFeed
 
 WAITING = 10
@@ -85,6 +87,8 @@ class SessionController:
         self._recording: _RecordThread | None = None
         self._noted: tuple[int, frozenset[int]] = (0, frozenset())
         """The width of the bar, and its cells in which something was noted."""
+        self._told: tuple[object, int, tuple[SessionNote, ...]] = (None, -1, ())
+        """A recording, one of its frames, and what was noted in it."""
 
     @property
     def replay(self) -> ReplayFeed | None:
@@ -158,10 +162,8 @@ class SessionController:
         self._redraw()
 
     def _to_event(self, feed: ReplayFeed, way: int) -> None:
-        notes = feed.to_event(way)
-        if notes:
-            self._host.say("; ".join(note.text for note in notes))
-        elif not feed.trouble:
+        # The line of news tells it, as long as it is shown.
+        if not feed.to_event(way) and not feed.trouble:
             where = "behind" if way > 0 else "before"
             self._host.say(f"nothing was noted {where} this")
 
@@ -185,6 +187,25 @@ class SessionController:
             ("Ctrl+R", "key bold @record"),
             (" ends it", "muted"),
         )
+
+    def event(self) -> tuple[Line, Line]:
+        """What was noted in the frame that is shown, the worst first, and where that stands."""
+        feed = self.replay
+        if feed is None or feed.frame not in feed.noted:
+            return EMPTY, EMPTY
+        frame = feed.frame
+        if self._told[:2] != (feed, frame):
+            self._told = feed, frame, feed.notes()
+        notes = sorted(self._told[2], key=lambda note: _harm(note).order)
+        if not notes:
+            return EMPTY, EMPTY
+        sign, ink, word = _harm(notes[0]).shown
+        told = "; ".join(clean(note.text, 200) for note in notes)
+        lead = f" {sign} {word} " if notes[0].harm else f" {sign} "
+        place = f"event {feed.noted.index(frame) + 1} of {len(feed.noted)} "
+        keys = ("B", "key bold @replay('event', -1)"), ("N", "key bold @replay('event', 1)")
+        end = ((place, "muted"), keys[0], (" before ", "muted"), keys[1], (" next ", "muted"))
+        return ((lead, f"{ink} bold"), (told, ink if notes[0].harm else "")), end
 
     def _bar(self, feed: ReplayFeed, width: int) -> Line:
         if feed.trouble:
@@ -223,6 +244,11 @@ class SessionController:
             else:
                 spans.append((sign, ink))
         return tuple(spans)
+
+
+def _harm(note: SessionNote) -> Severity:
+    """What a note tells of; a file may hold a word that this version does not know."""
+    return next((harm for harm in Severity if harm == note.harm), Severity.NOTICE)
 
 
 def _cell(feed: ReplayFeed, frame: int, count: int) -> int:

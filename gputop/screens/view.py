@@ -271,7 +271,9 @@ class View(BaseView):
             place = NAMES.index("findings") + 1
             news = news_line(report.events, report.snapshot.taken_at, place)
         # While something is in progress, news stands at the right, where there is room.
-        self.query_one("#status", StatusBar).show(now or news, news if now else ())
+        line, end = (now or news, news if now else ())
+        noted, place = gputop.sessions.event()
+        self.query_one("#status", StatusBar).show(noted or line, place if noted else end)
         self._draw_keys()
 
     def _counted(self, report: Report | None) -> Line:

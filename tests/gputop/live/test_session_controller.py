@@ -19,7 +19,7 @@ from gputop.topology.recorded.sessions.feed import ReplayFeed
 from gputop.topology.recorded.sessions.session_file import SessionFile
 from gputop.widgets.bars import Bar
 from gputop.widgets.spans import text_of, width_of
-from tests.support.app import settle
+from tests.support.app import settle, text
 from tests.support.sessions import BEGUN, demo_readings, write_recording
 
 NOTES = {
@@ -95,6 +95,23 @@ def test_picture_of_the_bar(snap_compare: Any, night: Path, size: tuple[int, int
 
 def _diagnosed(app: GpuTop) -> bool:
     return app.report is not None and app.report.diagnosis is not None
+
+
+async def test_an_event_is_told_with_its_sign_and_its_place(night: Path) -> None:
+    app = played(night, 0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, app, 0)
+        await pilot.press("N")
+        await until(pilot, app, 90)
+        status = text(pilot, "#status")
+        assert "✗ broken GPU3: lost" in status
+        assert "event 2 of 3" in status
+        await pilot.press("full_stop")
+        await until(pilot, app, 91)
+        assert "GPU3: lost" not in text(pilot, "#status")
+        await pilot.press("N")
+        await until(pilot, app, 120)
+        assert "• process 41 ended on GPU0" in text(pilot, "#status")
 
 
 async def test_charts_follow_a_jump(night: Path) -> None:

@@ -178,6 +178,11 @@ class ReplayFeed:
                 return ()
             self.frame, self.paused = self.noted[place], True
             self._moved()
+            return self.notes()
+
+    def notes(self) -> tuple[SessionNote, ...]:
+        """What was noted in the current frame."""
+        with self._lock:
             try:
                 return self.session.notes_of(self.frame)
             except (RecordingError, OSError) as error:
