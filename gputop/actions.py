@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +137,64 @@ def open_plugin(app: GpuTop, view: PluginView) -> None:
     app.action_screen(view.name)
 
 
+def open_named(app: GpuTop, name: str) -> None:
+    """Show the screen of the question of that name."""
+    for question in questions():
+        if question.name == name:
+            open_question(app, question)
+
+
+def choose_other(app: GpuTop) -> None:
+    """Choose what the node is compared with: a file of this folder, a demo, or what is typed."""
+
+    def take(name: str | None) -> None:
+        if name is not None:
+            compare(app, name)
+
+    offers = partial(others, _files(Path.cwd()))
+    hint = "a file, a folder, FILE@TIME of a recording, or a demo"
+    app.push_screen(TypedChoicePanel("Compare with, as what was before", offers, hint), take)
+
+
+def others(files: Sequence[str], typed: str) -> list[tuple[str, str]]:
+    """What the node may be compared with that goes with what is typed."""
+    wanted = typed.strip()
+    found = {wanted: "as typed"} if wanted and os.path.exists(wanted) else {}
+    found |= {name: "a file of this folder" for name in files if wanted in name}
+    found |= {name: demo.title(name) for name in demo.names() if wanted in name}
+    if wanted:
+        found.setdefault(wanted, "as typed")
+    return [(name, f"{name}: {what}") for name, what in list(found.items())[:MOST_OFFERED]]
+
+
+def _files(folder: Path) -> list[str]:
+    """The files of a folder that may hold a node, the newest first."""
+    try:
+        entries = [one for one in islice(os.scandir(folder), MOST_FILES) if one.is_file()]
+        dated = [(one.stat().st_mtime, one.name) for one in entries]
+    except OSError:
+        return []
+    return [name for _, name in sorted(dated, reverse=True) if name.endswith(NODE_FILES)]
+
+
+def compare(app: GpuTop, name: str) -> None:
+    """Show the node beside another; the screen is made when it is opened first."""
+
+    def made() -> Screen[Any]:
+        from gputop.screens.diff import DiffScreen  # with all that reads files
+
+        kind = type(app)
+        return DiffScreen(app).data_bind(kind.report, kind.probe)
+
+    app.compared = (name, b"")
+    if COMPARING not in app._modes:
+        app.add_mode(COMPARING, made)
+    if app.view is not None and app.view.name == COMPARING:
+        app.view.on_screen_resume()
+    else:
+        app.action_screen(COMPARING)
+
+
 def open_question(app: GpuTop, question: AnyQuestion) -> None:
     """Show the screen of a question; it is made when it is opened first."""
 
@@ -225,7 +285,10 @@ USUAL = (
     ("NCCL_NET_GDR_LEVEL", "LOC", "no GPUDirect RDMA"),
 )
 """Changes that people try: variable, value, what it does."""
-MOST_OFFERED = 40
+MOST_OFFERED, MOST_FILES = 40, 2000
+COMPARING = "diff"
+NODE_FILES = (".json", ".json.gz", ".gtrec", ".txt", ".log", ".xml", ".tar", ".tar.gz", ".tgz")
+"""How files end that may hold a node."""
 
 
 def choose_what_if(app: GpuTop) -> None:

@@ -153,6 +153,7 @@ class GpuTop(BaseApp[int]):
         self.jobs = JobsController(self)
         self.sessions = SessionController(self)
         self.pasted = ""
+        self.compared: tuple[str, bytes] = ("", b"")
         self.log_sign: Span | None = None
         self.selected, self.recent = PickedDevices(), Recent()
         self._inbox = Inbox(self.post_message)
@@ -345,6 +346,14 @@ class GpuTop(BaseApp[int]):
     def action_help(self) -> None:
         """Show the keys."""
         actions.show_help(self)
+
+    def action_question(self, name: str) -> None:
+        """Show the screen of a question."""
+        actions.open_named(self, name)
+
+    def action_compare(self) -> None:
+        """Hold the node against another one: choose which."""
+        actions.choose_other(self)
 
     def action_demos(self) -> None:
         """Choose a demo node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ import msgspec
 
 from gputop.answers.question import Answer, Option, Question, Request, problem_lines
 from gputop.exits import USAGE, Exit
-from gputop.reading import load_snapshot, read_snapshot
+from gputop.reading import load_files, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
@@ -24,7 +24,7 @@ from gputop.topology.diff.record import (
     NodeChange,
     Uncompared,
 )
-from gputop.topology.diff.side import side_of, side_of_report
+from gputop.topology.diff.side import side_of, side_of_node, side_of_report
 from gputop.topology.fleet.reading import read_bytes, read_file
 from gputop.topology.fleet.record import Interned, NodeReport
 from gputop.topology.model.english import first
@@ -32,6 +32,8 @@ from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import (
     Block,
     Bullets,
+    Entries,
+    Entry,
     Findings,
     Heading,
     Page,
@@ -40,7 +42,9 @@ from gputop.topology.model.page import (
 )
 from gputop.topology.model.severity import Severity, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
+from gputop.topology.recorded.load import STDIN
 
 LIVE, THIS = "-", "this machine"
 MOST_NAMED = 6
@@ -109,6 +113,20 @@ def compared(asked: DiffRequest) -> NodeDiff:
     return diff(_read(asked.before, "A", alike), _read(now, "B", alike))
 
 
+def held_against(name: str, shown: Node, pasted: bytes = b"") -> DiffAnswer:
+    """Hold a node that is decided against what `name` names; with `pasted` that is a text.
+
+    Raises Exit.
+    """
+    snapshot = shown.snapshot
+    now = side_of_node(THIS if snapshot.is_live else ", ".join(snapshot.source), shown)
+    if pasted:
+        read = load_files((STDIN,), pasted, stdin_name=name).snapshot
+        return answer_of(diff(side_of(name, read), now))
+    before = _read(name, "A", False, lambda one: load_files((one,)).snapshot)
+    return answer_of(diff(before, now))
+
+
 def answer_of(found: NodeDiff) -> DiffAnswer:
     """The answer that a comparison gives."""
     ends = (_end(found.before, found.before.verdict), _end(found.now, found.verdict_now))
@@ -148,7 +166,13 @@ def _end(side: DiffSide, verdict: Verdict) -> DiffEnd:
     )
 
 
-def _read(name: str, place: str, whole: bool) -> DiffSide:
+def _loaded(name: str) -> NodeSnapshot:
+    return load_snapshot((name,))
+
+
+def _read(
+    name: str, place: str, whole: bool, load: Callable[[str], NodeSnapshot] = _loaded
+) -> DiffSide:
     """One of the two as it is named; `whole`: called by its whole path. Raises Exit."""
     if name == "":
         raise Exit(f"{place} is empty: name a file, a folder, a demo, or - for this machine", USAGE)
@@ -164,9 +188,9 @@ def _read(name: str, place: str, whole: bool) -> DiffSide:
     shown = clean(name if whole else path.name or name, _LONGEST)
     report = read_file(str(path.parent), path.name, Interned()) if _is_file(path) else None
     if not isinstance(report, NodeReport):
-        return side_of(shown, load_snapshot((name,)))
+        return side_of(shown, load(name))
     with suppress(Exit):
-        return side_of(shown, load_snapshot((name,)))
+        return side_of(shown, load(name))
     return side_of_report(shown, report, _examined(path))
 
 
@@ -206,7 +230,8 @@ def _blocks(found: DiffAnswer) -> Iterator[Block]:
         yield Findings(found.came, leading=loud[:1])
     for title, rows in _changed(found):
         yield Heading(title)
-        yield from (block for row in rows for block in _change(row))
+        heads = ("", found.before.name, found.now.name)
+        yield Entries(tuple(map(_change, rows)), whole=True, heads=heads)
     if found.gone:
         yield Heading(f"Found in {found.before.name} alone")
         yield Findings(found.gone)
@@ -228,15 +253,18 @@ def _changed(found: DiffAnswer) -> Iterator[tuple[str, list[NodeChange]]]:
         yield "Changed", rest
 
 
-def _change(one: NodeChange) -> Iterator[Block]:
+def _change(one: NodeChange) -> Entry:
     """A line with both values, and what it means below."""
     values = one.moved if one.before or one.now else ""
     between = ": " if values else ""
-    yield Text.marked(
-        one.severity, (f" {one.what}", Role.LABEL), (f"{between}{values}", Role.PLAIN)
+    said = (f" {one.what}", Role.LABEL), (f"{between}{values}", Role.PLAIN)
+    return Entry(
+        line=Text.marked(one.severity, *said),
+        more=(Text(one.meaning, hanging=0),) if one.meaning else (),
+        devices=one.devices,
+        mark=one.severity,
+        cells=(one.what, *((one.before or "none", one.now or "none") if values else ("", ""))),
     )
-    if one.meaning:
-        yield Text(one.meaning, indent=4, hanging=0)
 
 
 def _untold(one: Uncompared) -> str:

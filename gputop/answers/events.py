@@ -17,7 +17,21 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.events import Event, Watcher
 from gputop.topology.events.timeline import CountedErrors, TimelineEvent, timeline
 from gputop.topology.model.english import plural
-from gputop.topology.model.page import Block, Bullets, Heading, Page, Role, Text
+from gputop.topology.model.page import (
+    Basis,
+    Blank,
+    Block,
+    Bullets,
+    Entries,
+    Entry,
+    Fact,
+    Facts,
+    Heading,
+    Page,
+    Role,
+    Steps,
+    Text,
+)
 from gputop.topology.model.severity import Severity
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import moment, seconds
@@ -204,8 +218,7 @@ def _blocks(found: EventsAnswer) -> Iterator[Block]:
     if found.events:
         note = f"the last {MOST_SHOWN} of {len(found.events):,}; --json has all"
         yield Heading("Events", note=note if hidden > 0 else "")
-        for event in found.events[-MOST_SHOWN:]:
-            yield _event(event)
+        yield Entries(tuple(map(_event, found.events[-MOST_SHOWN:])), rising=True)
     if found.counted:
         yield Heading("Counted since the drivers were loaded")
         shown = sorted(found.counted, key=lambda one: one.severity.order)[:MOST_COUNTED]
@@ -217,17 +230,30 @@ def _blocks(found: EventsAnswer) -> Iterator[Block]:
         yield Bullets(found.unread)
 
 
-def _event(event: TimelineEvent) -> Text:
+def _event(event: TimelineEvent) -> Entry:
     when = event.last if event.at is None else moment(event.at, DAY)
     often = f", {event.count:,} times" if event.count > 1 else ""
     over = f"; {event.over}" if event.over else ""
     where = f"{event.where}: " if event.where else ""
-    return Text.marked(
+    line = Text.marked(
         event.severity,
         (f" {when or '–'}  ", Role.MUTED),
         (where, Role.DEVICE),
         (f"{event.what}{often}{over}", Role.PLAIN),
     )
+    return Entry(line=line, more=tuple(_more(event)), devices=tuple(filter(None, (event.device,))))
+
+
+def _more(event: TimelineEvent) -> Iterator[Block]:
+    """What else is known of an event: how harmful, when first, the line itself, what to do."""
+    told = (("harm", event.severity.word), ("first", event.first), ("last", event.last))
+    facts = [
+        Fact(what=name, value=value, source="", basis=Basis.UNSAID) for name, value in told if value
+    ]
+    yield Facts((*facts, Fact(what="line", value=event.text, source=str(event.source))))
+    if event.fix:
+        yield Blank()
+        yield Steps(event.fix)
 
 
 def _count(one: CountedErrors) -> str:

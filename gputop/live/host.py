@@ -91,6 +91,8 @@ class NodeHost(AppHost, Protocol):
     """The readings of the last minutes."""
     pasted: str
     """A text for the screen Log, until that takes it."""
+    compared: tuple[str, bytes]
+    """What the screen Diff holds the node against: its name, and a text that was pasted."""
     log_sign: Span | None
     """What the log on the screen Log came to, as sign and ink; None where nothing is wrong."""
 

@@ -30,6 +30,7 @@ from gputop.topology.model.page import (
     CellGrid,
     Column,
     Commands,
+    Entries,
     Fact,
     Facts,
     Findings,
@@ -251,6 +252,13 @@ def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
         yield from _finding_line(finding, (SILENCED_SIGN, "warn", "silenced"), why, width)
 
 
+def _entries(block: Entries, width: int, whole: bool) -> Iterator[Line]:
+    for entry in block.entries:
+        yield from _text(entry.line, width, whole)
+        if block.whole:
+            yield from render(entry.more, width, 4, whole=whole)
+
+
 def _finding_line(
     finding: Finding, shown: tuple[str, str, str], why: str, width: int
 ) -> Iterable[Line]:
@@ -419,6 +427,7 @@ _RENDERERS: dict[type, Callable[[Any, int, bool], Iterable[Line]]] = {
     CellGrid: _matrix,
     Rows: _grid,
     Findings: _findings,
+    Entries: _entries,
     Steps: _steps,
     Commands: _commands,
     Bars: _bars,

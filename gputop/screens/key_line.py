@@ -98,6 +98,15 @@ COMMON = (
         about="Look at a reference node",
     ),
     Key(
+        "D",
+        "compare",
+        "another",
+        "diff with another node",
+        command="Diff",
+        about="Hold the node against a file, a demo, or itself at another time",
+    ),
+    Key("H", "question('events')", help="events", beside=True),
+    Key(
         "ctrl+r",
         "record",
         help="record; again: end",

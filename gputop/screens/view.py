@@ -272,8 +272,8 @@ class View(BaseView):
             news = news_line(report.events, report.snapshot.taken_at, place)
         # While something is in progress, news stands at the right, where there is room.
         line, end = (now or news, news if now else ())
-        noted, place = gputop.sessions.event()
-        self.query_one("#status", StatusBar).show(noted or line, place if noted else end)
+        noted, where = gputop.sessions.event()
+        self.query_one("#status", StatusBar).show(noted or line, where if noted else end)
         self._draw_keys()
 
     def _counted(self, report: Report | None) -> Line:

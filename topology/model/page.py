@@ -197,6 +197,30 @@ class Findings(msgspec.Struct, frozen=True):
     """Those that were silenced, each with the reason; they come last."""
 
 
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several things of a kind: a line, and what more there is to say of it."""
+
+    line: Text
+    more: tuple[Block, ...] = ()
+    devices: tuple[str, ...] = ()
+    """PCI addresses of what it is about."""
+    mark: Mark | None = None
+    cells: tuple[str, ...] = ()
+    """The line in columns, where several entries compare; () for the line as it is."""
+
+
+class Entries(msgspec.Struct, frozen=True):
+    """Things one below the other, a line each; a screen shows the rest of each beside them."""
+
+    entries: tuple[Entry, ...]
+    whole: bool = False
+    """Whether what more there is to say stands below each line."""
+    rising: bool = False
+    """Whether the newest is the last one, which a screen shows first."""
+    heads: tuple[str, ...] = ()
+    """Above the columns of the cells."""
+
+
 class Steps(msgspec.Struct, frozen=True):
     """Actions in the order in which they are tried."""
 
@@ -249,6 +273,7 @@ Block = Union[  # noqa: UP007 - its members name a class that is imported for ty
     Rows,
     CellGrid,
     Findings,
+    Entries,
     Steps,
     Commands,
     Bars,
