@@ -24,7 +24,7 @@ NOW = "now"
 END: Line = (("H", "key bold @question('events')"), (" events ", "muted @question('events')"))
 
 
-class Mark(NamedTuple):
+class Happening(NamedTuple):
     """One thing that happened."""
 
     at: float
@@ -33,18 +33,18 @@ class Mark(NamedTuple):
     text: str
 
 
-def happened(report: Report) -> tuple[float, str, list[Mark]]:
+def happened(report: Report) -> tuple[float, str, list[Happening]]:
     """The end of the last day that is known, its name, and what happened in that day.
 
     Events of a log, and what was seen while this ran; a line of the log is told once.
     """
     case = Case(report.node)
     marks = [
-        Mark(one.at, one.severity, f"{one.where}: {one.what}" if one.where else one.what)
+        Happening(one.at, one.severity, f"{one.where}: {one.what}" if one.where else one.what)
         for one in timeline(case).events
         if one.at is not None
     ]
-    seen = [Mark(one.last_at, one.harm, one.text) for one in report.events]
+    seen = [Happening(one.last_at, one.harm, one.text) for one in report.events]
     newest = max((mark.at for mark in marks), default=0.0)
     known = case.on_node or not newest
     end, name = (case.snapshot.taken_at, NOW) if known else (newest, moment(newest, "%H:%M"))
@@ -76,7 +76,7 @@ def strip_line(report: Report, width: int) -> tuple[Line, Line]:
     return (*cut(said, room), *more), right
 
 
-def _cells(end: float, marks: Sequence[Mark], width: int) -> Line:
+def _cells(end: float, marks: Sequence[Happening], width: int) -> Line:
     """Cells of equal time, half an hour to two: the sign of the worst that happened in it."""
     count = next(cells for least, cells in CELLS if width >= least)
     worst: dict[int, Severity] = {}
