@@ -17,6 +17,7 @@ from gputop.answers import QUESTIONS
 from gputop.pages.glossary import glossary
 from gputop.printing.ticket import ticket
 from gputop.screens import NAMES
+from gputop.screens.diff import NAME, DiffScreen
 from gputop.screens.key_line import COMMON, REPLAY
 from gputop.screens.node.identity import identity_lines
 from gputop.screens.question import QuestionScreen, questions
@@ -181,18 +182,16 @@ def compare(app: GpuTop, name: str) -> None:
     """Show the node beside another; the screen is made when it is opened first."""
 
     def made() -> Screen[Any]:
-        from gputop.screens.diff import DiffScreen  # with all that reads files
-
         kind = type(app)
         return DiffScreen(app).data_bind(kind.report, kind.probe)
 
     app.compared = (name, b"")
-    if COMPARING not in app._modes:
-        app.add_mode(COMPARING, made)
-    if app.view is not None and app.view.name == COMPARING:
+    if NAME not in app._modes:
+        app.add_mode(NAME, made)
+    if app.view is not None and app.view.name == NAME:
         app.view.on_screen_resume()
     else:
-        app.action_screen(COMPARING)
+        app.action_screen(NAME)
 
 
 def open_question(app: GpuTop, question: AnyQuestion) -> None:
@@ -286,7 +285,6 @@ USUAL = (
 )
 """Changes that people try: variable, value, what it does."""
 MOST_OFFERED, MOST_FILES = 40, 2000
-COMPARING = "diff"
 NODE_FILES = (".json", ".json.gz", ".gtrec", ".txt", ".log", ".xml", ".tar", ".tar.gz", ".tgz")
 """How files end that may hold a node."""
 

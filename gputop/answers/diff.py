@@ -33,10 +33,10 @@ from gputop.topology.model.page import (
     Block,
     Bullets,
     Entries,
-    Entry,
     Findings,
     Heading,
     Page,
+    PageEntry,
     Role,
     Text,
 )
@@ -253,12 +253,12 @@ def _changed(found: DiffAnswer) -> Iterator[tuple[str, list[NodeChange]]]:
         yield "Changed", rest
 
 
-def _change(one: NodeChange) -> Entry:
+def _change(one: NodeChange) -> PageEntry:
     """A line with both values, and what it means below."""
     values = one.moved if one.before or one.now else ""
     between = ": " if values else ""
     said = (f" {one.what}", Role.LABEL), (f"{between}{values}", Role.PLAIN)
-    return Entry(
+    return PageEntry(
         line=Text.marked(one.severity, *said),
         more=(Text(one.meaning, hanging=0),) if one.meaning else (),
         devices=one.devices,

@@ -23,11 +23,11 @@ from gputop.topology.model.page import (
     Block,
     Bullets,
     Entries,
-    Entry,
     Fact,
     Facts,
     Heading,
     Page,
+    PageEntry,
     Role,
     Steps,
     Text,
@@ -230,7 +230,7 @@ def _blocks(found: EventsAnswer) -> Iterator[Block]:
         yield Bullets(found.unread)
 
 
-def _event(event: TimelineEvent) -> Entry:
+def _event(event: TimelineEvent) -> PageEntry:
     when = event.last if event.at is None else moment(event.at, DAY)
     often = f", {event.count:,} times" if event.count > 1 else ""
     over = f"; {event.over}" if event.over else ""
@@ -241,7 +241,9 @@ def _event(event: TimelineEvent) -> Entry:
         (where, Role.DEVICE),
         (f"{event.what}{often}{over}", Role.PLAIN),
     )
-    return Entry(line=line, more=tuple(_more(event)), devices=tuple(filter(None, (event.device,))))
+    return PageEntry(
+        line=line, more=tuple(_more(event)), devices=tuple(filter(None, (event.device,)))
+    )
 
 
 def _more(event: TimelineEvent) -> Iterator[Block]:

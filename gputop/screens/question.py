@@ -25,12 +25,12 @@ from gputop.topology.model.page import (
     Block,
     Column,
     Entries,
-    Entry,
     Fact,
     Facts,
     Findings,
     Heading,
     Page,
+    PageEntry,
     Table,
     Text,
 )
@@ -68,7 +68,7 @@ class PageListing(Listing):
 
     def __init__(self, page: Page, title: str) -> None:
         self._title = title
-        self._rows: dict[str, _TableRow | Finding | Entry | _Part] = {}
+        self._rows: dict[str, _TableRow | Finding | PageEntry | _Part] = {}
         self.lead: list[Block] = []
         """What stands before all rows: the answer."""
         self._rest: list[Block] = []
@@ -96,7 +96,7 @@ class PageListing(Listing):
         )
         self.nothing = EMPTY if self.lead else ((f" {title}: nothing to list", "muted"),)
 
-    def _add(self, name: str, found: _TableRow | Finding | Entry | _Part) -> None:
+    def _add(self, name: str, found: _TableRow | Finding | PageEntry | _Part) -> None:
         again = sum(known == name or known.startswith(f"{name} #") for known in self._rows)
         self._rows[f"{name} #{again + 1}" if again else name] = found
 
@@ -141,7 +141,7 @@ class PageListing(Listing):
     def _compared(self, cells: Sequence[str], width: int) -> list[str]:
         """The cells of an entry, the first as wide as the names are, the others alike."""
         named = [
-            row.cells[0] for row in self._rows.values() if isinstance(row, Entry) and row.cells
+            row.cells[0] for row in self._rows.values() if isinstance(row, PageEntry) and row.cells
         ]
         rest = max(len(cells) - 1, 1)
         most = max(width - 3 - rest * LEAST_CELL, LEAST_CELL)
@@ -181,7 +181,7 @@ class PageListing(Listing):
             return tuple(found.blocks)
         if isinstance(found, Finding):
             return (Findings((found,), whole=True),)
-        if isinstance(found, Entry):
+        if isinstance(found, PageEntry):
             return (found.line, *((Blank(), *found.more) if found.more else ()))
         pairs = zip(found.table.columns, found.cells, strict=False)
         return (Facts(tuple(Fact(what=one.title, value=cell, source="") for one, cell in pairs)),)
@@ -198,7 +198,7 @@ class PageListing(Listing):
     def devices(self, name: str) -> tuple[str, ...]:
         """The PCI addresses of what a row is about."""
         found = self._rows[name]
-        return found.devices if isinstance(found, Finding | Entry) else ()
+        return found.devices if isinstance(found, Finding | PageEntry) else ()
 
     def copied(self, name: str) -> tuple[str, ...]:
         """The finding, the cells, or what stands in the panel."""
@@ -210,7 +210,7 @@ class PageListing(Listing):
         return (page_text(Page(title=self.title(name), blocks=self.blocks(name))).strip(),)
 
 
-def _rows_of(block: Block) -> Iterator[tuple[str, _TableRow | Finding | Entry]]:
+def _rows_of(block: Block) -> Iterator[tuple[str, _TableRow | Finding | PageEntry]]:
     """The rows that a block makes, each with its name."""
     if isinstance(block, Table):
         for row in block.rows:

@@ -197,7 +197,7 @@ class Findings(msgspec.Struct, frozen=True):
     """Those that were silenced, each with the reason; they come last."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class PageEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One of several things of a kind: a line, and what more there is to say of it."""
 
     line: Text
@@ -212,7 +212,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 class Entries(msgspec.Struct, frozen=True):
     """Things one below the other, a line each; a screen shows the rest of each beside them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[PageEntry, ...]
     whole: bool = False
     """Whether what more there is to say stands below each line."""
     rising: bool = False

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.screens.node.detail import brief_line, detail_lines
+from gputop.screens.node.event_strip import EventStrip
 from gputop.screens.node.gpu_lines import caption, chosen, rows_of
 from gputop.screens.node.head import cost_line, job_line, loads_of, use_line, use_of, verdict_line
 from gputop.screens.node.identity import (
@@ -43,7 +44,7 @@ from gputop.widgets.link_matrix import (
     matrix_lines,
     matrix_title,
 )
-from gputop.widgets.spans import EMPTY, Line, text_of
+from gputop.widgets.spans import Line, text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
@@ -265,15 +266,13 @@ class NodeScreen(View):
         self._places = Places()
         self._headed: tuple[object, ...] | None = None
         """What the first two lines were last made from."""
-        self._happened: tuple[object, ...] | None = None
-        """What the strip of events was last made from."""
 
     def body(self) -> Iterable[Widget]:
         """The three lines, the line on the machine, the GPUs, what is below, problems."""
         yield HeadLine(id="verdict")
         yield HeadLine(id="use")
         yield HeadLine(id="cost")
-        yield HeadLine(id="strip")
+        yield EventStrip(id="strip")
         yield Board(id="identity")
         table = GpuTable(id="gpus", classes="titled")
         table.sort_by(self.gputop.remembered.get("sort"))
@@ -288,7 +287,7 @@ class NodeScreen(View):
         snapshot = report.snapshot
         width = self.app.size.width
         self._draw_head(report, width)
-        self._draw_strip(report, width)
+        self.query_one(EventStrip).draw_report(report, width)
         self.query_one("#identity", Board).show(identity_lines(snapshot, width, 1))
         self._draw_problems(report, width)
         if not snapshot.machine.gpus:
@@ -331,22 +330,6 @@ class NodeScreen(View):
             self.query_one("#use", HeadLine).show(*second)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))
-
-    def _draw_strip(self, report: Report, width: int) -> None:
-        """Draw what happened in the last day; where nothing did, there is no line."""
-        snapshot = report.snapshot
-        known = snapshot.kernel_events, report.events, width, int(snapshot.taken_at // 60)
-        if known == self._happened:
-            return
-        self._happened = known
-        line, end = EMPTY, EMPTY
-        if snapshot.kernel_events or report.events:
-            from gputop.screens.node.strip import strip_line  # with the catalogue of faults
-
-            line, end = strip_line(report, width)
-        strip = self.query_one("#strip", HeadLine)
-        strip.display = bool(line)
-        strip.show(line, end)
 
     def _draw_selection(self, report: Report) -> None:
         lower = self.query_one(Lower)

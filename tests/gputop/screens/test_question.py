@@ -19,9 +19,9 @@ from gputop.topology.model.page import (
     Bullets,
     Column,
     Entries,
-    Entry,
     Heading,
     Page,
+    PageEntry,
     Role,
     Table,
     Text,
@@ -52,7 +52,7 @@ def told(tmp_path: Path) -> Report:
 
 
 def test_a_page_is_an_answer_and_rows() -> None:
-    entry = Entry(
+    entry = PageEntry(
         line=Text.marked(BROKEN, (" GPU3: gone", Role.BAD)),
         more=(Text("the line itself"),),
         devices=("0000:4c:00.0",),
@@ -62,7 +62,7 @@ def test_a_page_is_an_answer_and_rows() -> None:
         blocks=(
             Text("Two things."),
             Heading("Things", note="the last 2"),
-            Entries((Entry(line=Text("older")), entry), rising=True),
+            Entries((PageEntry(line=Text("older")), entry), rising=True),
             Heading("Not read"),
             Bullets(("the moon",)),
             Table((Column("a"),), (("cell",),)),
