@@ -2,11 +2,13 @@
 
 Sources: the kernel's Documentation/ABI/stable/sysfs-class-infiniband and testing/
 sysfs-bus-pci-devices-aer; NVIDIA's "Understanding mlx5 Linux Counters and Status Parameters" for
-hw_counters of mlx5; drivers/infiniband/hw/efa/efa_verbs.c and hw/bnxt_re/hw_counters.c.
+hw_counters of mlx5; drivers/infiniband/hw/efa/efa_verbs.c and hw/bnxt_re/hw_counters.c; names of
+ionic as ROCm/rocm-systems reads them (nic_data of rocprofiler-systems).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
@@ -46,6 +48,7 @@ class CounterMeaning(msgspec.Struct, frozen=True):
     """Bytes in one count, for TRAFFIC: IB counts words of 4."""
 
 
+SENT, RECEIVED = "bytes sent", "bytes received"
 _M, _T = CounterMeaning, CountedTrouble
 _RDMA = {
     "symbol_error": _M("symbol errors", _T.SYMBOL),
@@ -56,8 +59,8 @@ _RDMA = {
     "excessive_buffer_overrun_errors": _M("buffer overruns", _T.CONGESTION, news=False),
     "port_xmit_discards": _M("packets discarded before they were sent", _T.CONGESTION, news=False),
     "port_xmit_wait": _M("waits for credits", _T.CONGESTION, news=False),
-    "port_xmit_data": _M("bytes sent", _T.TRAFFIC, news=False, scale=4),
-    "port_rcv_data": _M("bytes received", _T.TRAFFIC, news=False, scale=4),
+    "port_xmit_data": _M(SENT, _T.TRAFFIC, news=False, scale=4),
+    "port_rcv_data": _M(RECEIVED, _T.TRAFFIC, news=False, scale=4),
     "out_of_sequence": _M("packets out of sequence", _T.SEQUENCE, news=False),
     "packet_seq_err": _M("sequence errors that the other end reported", _T.SEQUENCE, news=False),
     "local_ack_timeout_err": _M("acknowledgements that did not come", _T.RETRANSMISSION),
@@ -75,8 +78,8 @@ _RDMA = {
     "unresponsive_remote_events": _M("remote ends that did not answer", _T.RETRANSMISSION),
     "impaired_remote_conn_events": _M("impaired connections", _T.RETRANSMISSION),
     "rx_drops": _M("received packets dropped", _T.CONGESTION, news=False),
-    "tx_bytes": _M("bytes sent", _T.TRAFFIC, news=False),
-    "rx_bytes": _M("bytes received", _T.TRAFFIC, news=False),
+    "tx_bytes": _M(SENT, _T.TRAFFIC, news=False),
+    "rx_bytes": _M(RECEIVED, _T.TRAFFIC, news=False),
     # bnxt_re
     "to_retransmits": _M("timeouts with retransmission", _T.RETRANSMISSION),
     "seq_err_naks_rcvd": _M("sequence errors that the other end reported", _T.SEQUENCE, news=False),
@@ -84,12 +87,22 @@ _RDMA = {
     "oos_drop_count": _M("packets dropped out of sequence", _T.SEQUENCE, news=False),
     "rx_cnp_pkts": _M("CNPs received", _T.CONGESTION, news=False),
     "rx_ecn_marked_pkts": _M("packets marked by ECN", _T.CONGESTION, news=False),
+    # ionic
+    "tx_rdma_ucast_bytes": _M(SENT, _T.TRAFFIC, news=False),
+    "rx_rdma_ucast_bytes": _M(RECEIVED, _T.TRAFFIC, news=False),
+    "tx_rdma_ack_timeout": _M("acknowledgements that did not come", _T.RETRANSMISSION),
+    "req_tx_retry_excd_err": _M("sends given up after all retries", _T.RETRANSMISSION, SLOW),
+    "req_rx_pkt_seq_err": _M(
+        "sequence errors that the other end reported", _T.SEQUENCE, news=False
+    ),
+    "rx_rdma_cnp_pkts": _M("CNPs received", _T.CONGESTION, news=False),
+    "rx_rdma_ecn_pkts": _M("packets marked by ECN", _T.CONGESTION, news=False),
 }  # fmt: skip
 _NET = {
     "carrier_down_count": _M("times that the link went down", _T.DOWN, SLOW),
     "rx_crc_errors": _M("frames received with a wrong CRC", _T.CRC),
-    "rx_bytes": _M("bytes received", _T.TRAFFIC, news=False),
-    "tx_bytes": _M("bytes sent", _T.TRAFFIC, news=False),
+    "rx_bytes": _M(RECEIVED, _T.TRAFFIC, news=False),
+    "tx_bytes": _M(SENT, _T.TRAFFIC, news=False),
 }
 _AER = {
     "correctable": _M("corrected PCIe errors", _T.CORRECTED),
@@ -117,6 +130,19 @@ def meaning(kind: CounterKind, name: str) -> CounterMeaning | None:
     if kind is CounterKind.RAS:
         return _worded(_RAS.get(last), f"in {first.upper()}")
     return (_RDMA if kind is CounterKind.RDMA else _NET).get(name)
+
+
+def traffic_files(kind: CounterKind, paths: Iterable[str]) -> tuple[str, str] | None:
+    """The files of a port that count the bytes sent and received; None where either lacks.
+
+    Of several the first counts: what a port sends stands in `counters` and in `hw_counters`.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        meant = meaning(kind, path.rpartition("/")[2])
+        if meant is not None and meant.trouble is CountedTrouble.TRAFFIC:
+            found.setdefault(meant.what, path)
+    return (found[SENT], found[RECEIVED]) if len(found) > 1 else None
 
 
 def _worded(row: CounterMeaning | None, word: str) -> CounterMeaning | None:

@@ -272,6 +272,9 @@ class DeviceCounters(Record, frozen=True, kw_only=True, gc=False):
     counts: tuple[tuple[str, int], ...] = ()
     """What is not 0, by the kernel's names: "correctable BadTLP", "umc ue", "symbol_error". A
     counter that is not here is 0 or unknown to the driver."""
+    tx_bytes_per_second: float | None = None
+    """Sent lately by a port or an interface; None where nobody counted it twice."""
+    rx_bytes_per_second: float | None = None
 
     @property
     def named(self) -> dict[str, int]:
@@ -303,6 +306,28 @@ class Readings(Record, frozen=True, kw_only=True, dict=True):
     def gpu(self, address: str) -> GpuReading | None:
         """Find the reading of one GPU by its PCI address."""
         return self._gpus.get(address)
+
+    def nic(self, name: str) -> tuple[float | None, float | None]:
+        """Bytes a second that a NIC sends and receives over all its ports; None: not known.
+
+        By its name or its PCI address. What RDMA moves does not stand in the counters of the
+        interface: where there are both, those of RDMA are given.
+        """
+        return self._nics.get(name, (None, None))
+
+    @cached_property
+    def _nics(self) -> dict[str, tuple[float | None, float | None]]:
+        found: dict[str, tuple[float | None, float | None]] = {}
+        for kind in (CounterKind.NET, CounterKind.RDMA):
+            ports: dict[str, list[DeviceCounters]] = {}
+            for one in self.counters or ():
+                if one.kind is kind and one.tx_bytes_per_second is not None:
+                    for name in filter(None, (one.device, one.address)):
+                        ports.setdefault(name, []).append(one)
+            for name, known in ports.items():
+                sent = sum(one.tx_bytes_per_second or 0.0 for one in known)
+                found[name] = sent, sum(one.rx_bytes_per_second or 0.0 for one in known)
+        return found
 
     @cached_property
     def _gpus(self) -> dict[str, GpuReading]:

@@ -1,7 +1,8 @@
 """Error counters of PCIe links, AMD GPUs and network ports, as the kernel keeps them in /sys.
 
 The raw answer: {"absent": why, "aer": {address: {file: text}}, "ras": {address: {file: text}},
-"rdma": {name: {"path", "ports": {"1": {counter: text}}}}, "net": {name: {"path", counter: text}}}.
+"rdma": {name: {"path", "ports": {"1": {counter: text}}}}, "net": {name: {"path", counter: text}},
+"rates": {"rdma": {name: {"1": [bytes a second sent, received]}}, "net": {name: [sent, received]}}}.
 All of it is readable without root. Sources: the kernel's Documentation/ABI/testing/
 sysfs-bus-pci-devices-aer, sysfs-class-infiniband, sysfs-class-net and sysfs-class-net-statistics;
 Documentation/gpu/amdgpu/ras.rst.
@@ -9,7 +10,9 @@ Documentation/gpu/amdgpu/ras.rst.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ...model.part import PartialNode, Raw
 from ...model.readings import CounterKind, DeviceCounters
@@ -20,13 +23,19 @@ from ..pci.devices import ADDRESS
 
 PCI, RDMA, NET = "sys/bus/pci/devices", "sys/class/infiniband", "sys/class/net"
 AER = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
+NET_DIR = "statistics"
 NET_FILES = ("carrier_changes", "carrier_down_count", "carrier_up_count")
 NET_STATISTICS = ("rx_crc_errors", "rx_errors", "tx_errors", "rx_bytes", "tx_bytes")
 CLASSES = ("0x0302", "0x0300", "0x0380", "0x02", "0x0604", "0x12", "0x0680")
 """PCI classes of GPUs, network adapters, bridges and NVSwitches."""
 MOST_DEVICES, MOST_PORTS, MOST_COUNTERS = 512, 64, 128
-FULL_READS = 30
-"""Which devices and files there are is listed once in so many reads."""
+WHOLE_READS, FULL_READS = 8, 240
+"""In so many reads all counters are read once, and devices and files are listed once; what ports
+send and receive is read each time."""
+LEAST_SECONDS = 0.5
+"""Between two looks at a counter that give a rate."""
+MOST_RATE = 1e13
+BYTES = (f"{NET_DIR}/tx_bytes", f"{NET_DIR}/rx_bytes")
 
 
 def parse(raw: Raw) -> PartialNode:
@@ -34,8 +43,8 @@ def parse(raw: Raw) -> PartialNode:
     found = [
         *_of_pci(CounterKind.AER, part(raw, "aer"), _aer),
         *_of_pci(CounterKind.RAS, part(raw, "ras"), _ras),
-        *_of_rdma(part(raw, "rdma")),
-        *_of_net(part(raw, "net")),
+        *_of_rdma(part(raw, "rdma"), part(part(raw, "rates"), "rdma")),
+        *_of_net(part(raw, "net"), part(part(raw, "rates"), "net")),
     ]
     return PartialNode(counters=tuple(found), problems=cut_off(raw, "counters"))
 
@@ -89,10 +98,17 @@ def _counts(raw: dict[str, Raw]) -> tuple[tuple[str, int], ...]:
     return tuple((name, count) for name, count in pairs if count is not None and count > 0)
 
 
-def _of_rdma(devices: dict[str, Raw]) -> Iterator[DeviceCounters]:
+def _rate(pair: Raw, place: int) -> float | None:
+    """Bytes a second, in one of both directions."""
+    found = pair[place] if isinstance(pair, list) and len(pair) == 2 else None
+    known = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if known and 0 <= found < MOST_RATE else None
+
+
+def _of_rdma(devices: dict[str, Raw], rates: dict[str, Raw]) -> Iterator[DeviceCounters]:
     for name, device in devices.items():
         for port, counters in part({"": part({"": device}, "").get("ports")}, "").items():
-            number = whole(port)
+            number, rate = whole(port), part({"": rates.get(name)}, "").get(port)
             if number is not None and number >= 0:
                 yield DeviceCounters(
                     kind=CounterKind.RDMA,
@@ -100,15 +116,21 @@ def _of_rdma(devices: dict[str, Raw]) -> Iterator[DeviceCounters]:
                     port=number,
                     address=_behind(part({"": device}, "").get("path")),
                     counts=_counts(part({"": counters}, "")),
+                    tx_bytes_per_second=_rate(rate, 0),
+                    rx_bytes_per_second=_rate(rate, 1),
                 )
 
 
-def _of_net(interfaces: dict[str, Raw]) -> Iterator[DeviceCounters]:
+def _of_net(interfaces: dict[str, Raw], rates: dict[str, Raw]) -> Iterator[DeviceCounters]:
     for name, files in interfaces.items():
-        counters = part({"": files}, "")
-        address = _behind(counters.pop("path", None))
+        counters, rate = part({"": files}, ""), rates.get(name)
         yield DeviceCounters(
-            kind=CounterKind.NET, device=name, address=address, counts=_counts(counters)
+            kind=CounterKind.NET,
+            device=name,
+            address=_behind(counters.get("path")),
+            counts=_counts({one: text for one, text in counters.items() if one != "path"}),
+            tx_bytes_per_second=_rate(rate, 0),
+            rx_bytes_per_second=_rate(rate, 1),
         )
 
 
@@ -118,24 +140,72 @@ def _behind(path: Raw) -> str | None:
     return next((place for place in places if ADDRESS.fullmatch(place)), None)
 
 
-class CountersReader:
-    """Reads the counters at each call; which there are, once in many."""
+Port = tuple[str, str, str]
+"""Kind, name and port; "" for an interface."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+
+class CountersReader:
+    """Reads what ports carry at each call, all counters and which there are once in many."""
+
+    def __init__(self, tree: Tree, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tree, self._clock = tree, clock
         self._reads = 0
+        self._whole: dict[str, Raw] = {}
+        self._carried: dict[Port, tuple[float, tuple[int, ...]]] = {}
+        """When, and how many bytes each port had sent and received."""
         self._aer: tuple[str, ...] = ()
         self._ras: dict[str, tuple[str, ...]] = {}
         self._rdma: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._bytes: dict[str, dict[str, tuple[tuple[str, ...], int]]] = {}
         self._net: tuple[str, ...] = ()
         self._left_out: list[str] = []
 
     def __call__(self) -> Raw:
         """Ask once."""
-        tree = self._tree
         if self._reads % FULL_READS == 0:
             self._list()
+        if self._reads % WHOLE_READS == 0:
+            self._whole = self._all()
         self._reads += 1
+        return {**self._whole, "rates": self._rates()}
+
+    def _rates(self) -> dict[str, Raw]:
+        """Bytes a second of each port since the look before."""
+        found: dict[str, Any] = {"rdma": {}, "net": {}}
+        for port, folder, scale, files in self._counting():
+            texts = [self._tree.text(f"{folder}/{file}") for file in files]
+            known = [whole(text) for text in texts if isinstance(text, str)]
+            counts = tuple(count * scale for count in known if count is not None)
+            if len(counts) != len(files):
+                continue
+            now, before = self._clock(), self._carried.get(port)
+            if before is not None and now - before[0] < LEAST_SECONDS:
+                continue
+            self._carried[port] = now, counts
+            # A counter that began anew, or was taken away for a while, tells nothing of this time.
+            if before is None or any(a < b for a, b in zip(counts, before[1], strict=True)):
+                continue
+            seconds = now - before[0]
+            rates = [
+                float(f"{(a - b) / seconds:.4g}") for a, b in zip(counts, before[1], strict=True)
+            ]
+            kind, name, number = port
+            if number:
+                found[kind].setdefault(name, {})[number] = rates
+            else:
+                found[kind][name] = rates
+        return found
+
+    def _counting(self) -> Iterator[tuple[Port, str, int, tuple[str, ...]]]:
+        """Each port with the folder and the files of its bytes, and the bytes in one count."""
+        for name, ports in self._bytes.items():
+            for number, (files, scale) in ports.items():
+                yield ("rdma", name, number), f"{RDMA}/{name}/ports/{number}", scale, files
+        for name in self._net:
+            yield ("net", name, ""), f"{NET}/{name}", 1, BYTES
+
+    def _all(self) -> dict[str, Raw]:
+        tree = self._tree
         return {
             "absent": tree.absent,
             "aer": {one: answers(tree, f"{PCI}/{one}", AER) for one in self._aer},
@@ -150,7 +220,7 @@ class CountersReader:
             "net": {
                 name: {"path": tree.resolved(f"{NET}/{name}")}
                 | answers(tree, f"{NET}/{name}", NET_FILES)
-                | answers(tree, f"{NET}/{name}/statistics", NET_STATISTICS)
+                | answers(tree, f"{NET}/{name}/{NET_DIR}", NET_STATISTICS)
                 for name in self._net
             },
             LEFT_OUT: self._left_out,
@@ -164,6 +234,10 @@ class CountersReader:
         self._ras = {one: blocks for one in kept if (blocks := _blocks(tree, one))}
         names = tree.names(RDMA)
         self._rdma = {name: _ports(tree, name) for name in names[:MOST_PORTS]}
+        self._bytes = {
+            name: {port: found for port, paths in ports.items() if (found := _carrying(paths))}
+            for name, ports in self._rdma.items()
+        }
         wired = [one for one in tree.names(NET) if tree.exists(f"{NET}/{one}/device")]
         self._net = tuple(wired[:MOST_PORTS])
         self._left_out = [
@@ -207,10 +281,19 @@ def _ports(tree: Tree, name: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _carrying(paths: Sequence[str]) -> tuple[tuple[str, ...], int] | None:
+    """The files of a port that count its bytes, and the bytes in one count of theirs."""
+    from ...hardware.counters import meaning, traffic_files
+
+    files = traffic_files(CounterKind.RDMA, paths)
+    meant = None if files is None else meaning(CounterKind.RDMA, files[0].rpartition("/")[2])
+    return None if files is None or meant is None else (files, meant.scale)
+
+
 def _reader() -> Callable[[], Raw]:
     return CountersReader(live_tree())
 
 
 SOURCE = Source(
-    id="counters", interval_seconds=15.0, deadline_seconds=5.0, reader=_reader, parse=parse
+    id="counters", interval_seconds=2.0, deadline_seconds=5.0, reader=_reader, parse=parse
 )
