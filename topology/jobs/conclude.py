@@ -4,12 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ..hardware.vendors import AMD, NVIDIA
-from ..model.copied import copied, may_stand
 from ..model.english import listing, plural
 from ..model.finding import Finding
 from ..model.machine import Machine
-from ..model.readings import ProcessState
 from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
 from .evidence import (
@@ -26,6 +23,7 @@ from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
 from .held_back import blamed, held_back, most_channels, price_of
+from .inspector.blaming import LateFor, late_for
 from .inspector.comparing import Inspected
 from .inspector.comparing import compare as compare_records
 from .inspector.predicted import speed_findings
@@ -35,7 +33,8 @@ from .inspector.telling import late_pid, too_old, waits_of
 from .inspector.telling import unknown as unknown_of_records
 from .judge import JobFacts, sentence
 from .loads import telling as loads_in_words
-from .loads.judging import JudgedLoads, LateRank, WatchedRank, judge
+from .loads.judging import JudgedLoads, WatchedRank, judge
+from .next_steps import debugger, steps_of
 from .ras.client import RasReply
 from .silence import Silence, silence, traffic_findings
 from .standing import (
@@ -55,7 +54,6 @@ from .troubles import (
     ranks_without_dump,
 )
 
-MOST_STEPS = 6
 NOT_ASKED = "RAS was not asked (--no-ras)"
 NO_ANSWER = "RAS gave no answer"
 NAMES_NONE = "RAS names none of its processes"
@@ -104,11 +102,13 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
     judged = _judged(job, evidence, snapshot)
     ranks = _with_loads(ranks, judged, inspected)
     reason = loads_in_words.reason(judged, job, evidence.activities, snapshot.readings)
+    late = late_for(inspected, job.own_gpu(late_pid(inspected), snapshot.readings))
     held = held_back(snapshot, job, judged, inspected)
     facts = JobFacts(
         ranks=ranks,
         ras=evidence.ras,
         inspected=inspected,
+        why_late="" if late is None else late.why,
         stands_out=loads_in_words.sentence(judged, reason),
         stuck=judged.stuck,
         composition=loads_in_words.in_short(judged.ranks),
@@ -151,14 +151,16 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
         ranks=ranks,
         findings=tuple(findings),
         steps=steps_of(
-            ranks, verdict, judged.late_pid or late_pid(inspected), _debugger(snapshot.machine)
+            ranks, verdict, judged.late_pid or late_pid(inspected), debugger(snapshot.machine)
         ),
         unknown=(
             *_slow_or_stuck(ranks, verdict),
             *_unknown(job, evidence, inquiry),
             *(() if inquiry.recorded else loads_in_words.unknown(judged, several=several)),
             *aged,
-            *_unknown_of_records(inspected, records, inquiry, judged.late if reason else None),
+            *_unknown_of_records(
+                inspected, records, inquiry, None if _told(late, judged, reason) else late
+            ),
             *(() if runs else quiet.unknown),
         ),
         variables=blamed(held, said),
@@ -184,13 +186,18 @@ def _quiet(job: Job, evidence: JobEvidence, snapshot: NodeSnapshot) -> Silence:
 
 
 def _unknown_of_records(
-    inspected: Inspected, records: InspectorRecords, inquiry: Inquiry, known: LateRank | None
+    inspected: Inspected, records: InspectorRecords, inquiry: Inquiry, late: LateFor | None
 ) -> Iterator[str]:
-    """What the records leave open; `known`: the late rank of which the watch tells the reason."""
+    """What the records leave open; `late`: the rank of which nothing else tells the reason."""
     if inspected.operations:
-        rank = None if known is None else known.rank
-        yield from unknown_of_records(inspected, records, inquiry.now, rank)
+        yield from unknown_of_records(inspected, records, inquiry.now, late)
     yield from (f"{path}: {why}" for path, why in records.refused)
+
+
+def _told(late: LateFor | None, judged: JudgedLoads, reason: str) -> bool:
+    """Whether the watch tells why that rank is late."""
+    seen = judged.late
+    return bool(reason) and late is not None and seen is not None and seen.rank == late.rank
 
 
 def _at_work(rank: RankState) -> RankState:
@@ -299,7 +306,7 @@ def of_ras(
         brief=brief,
         ranks=ranks,
         findings=(*rank_findings(ranks), *ras_findings(evidence.ras)),
-        steps=steps_of(ranks, verdict, debugger=_debugger(machine)),
+        steps=steps_of(ranks, verdict, kernels=debugger(machine)),
         unknown=(
             "its processes: the driver lists none of them on the GPUs here"
             if named
@@ -397,63 +404,6 @@ def _count(job: Job, ranks: Sequence[RankState], evidence: JobEvidence) -> str:
     if local is not None and here + len(ended) < local <= world:
         return f"{here} of {local} ranks that were started here hold{'s' * (here == 1)} a GPU"
     return f"{here} of {world} ranks on this GPU node"
-
-
-DEBUGGERS = {
-    NVIDIA.id: "cuda-gdb -p {:pid} -batch -ex 'info cuda kernels'",
-    AMD.id: "rocgdb -p {:pid} -batch -ex 'info threads'",
-}
-"""Which kernels a GPU runs, by vendor."""
-
-
-def _debugger(machine: Machine) -> str:
-    vendors = {gpu.vendor for gpu in machine.gpus}
-    return DEBUGGERS.get(vendors.pop(), "") if len(vendors) == 1 else ""
-
-
-def steps_of(
-    ranks: Sequence[RankState], verdict: JobVerdict, late: int | None = None, debugger: str = ""
-) -> tuple[str, ...]:
-    """Commands for the ranks that something is wrong with, then for one that waits.
-
-    `late`: the process that the others wait for; `debugger`: what tells the kernels of a process.
-    """
-    steps = [step for rank in ranks if rank.trouble is not None for step in _steps(rank)]
-    if late is not None:
-        steps.append(copied("py-spy dump --pid {:pid}", late))
-    waits = next(
-        (
-            rank.pid
-            for rank in ranks
-            if rank.trouble is None and rank.pid not in (None, late) and rank.activity is not None
-        ),
-        None,
-    )
-    if waits is not None and verdict is not JobVerdict.RUNS:
-        steps.append(copied("py-spy dump --pid {:pid}", waits))
-        if debugger and verdict in (JobVerdict.HANGS, JobVerdict.WAITS):
-            steps.append(copied(debugger, waits))
-    return tuple(filter(None, dict.fromkeys(steps[:MOST_STEPS])))
-
-
-def _steps(rank: RankState) -> Iterator[str]:
-    """Commands for a rank with a trouble."""
-    trouble, activity, pid = rank.trouble, rank.activity, rank.pid
-    if rank.elsewhere is not None:
-        host, there = rank.elsewhere
-        where = host if host and may_stand(host, "name") else "its machine"
-        yield copied(f"py-spy dump --pid {{:pid}}  # at {where}", there)
-    if trouble is None or pid is None or trouble.over:
-        return
-    if trouble.step:
-        yield copied(trouble.step, pid)
-    elif activity is not None and activity.asleep_thread is not None:
-        number = activity.asleep_thread.rpartition("(")[2].rstrip(")")
-        yield copied("sudo cat /proc/{:pid}/task/{:pid}/stack", pid, number)
-    elif activity is not None and activity.stayed == ProcessState.DISK_SLEEP:
-        yield copied("sudo cat /proc/{:pid}/stack", pid)
-    else:
-        yield copied("py-spy dump --pid {:pid}", pid)
 
 
 def _slow_or_stuck(ranks: Iterable[RankState], verdict: JobVerdict) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable
 import msgspec
 
 from ..model.gathered import gathered
-from ..model.readings import ProcessReading, Readings
+from ..model.readings import GpuReading, ProcessReading, Readings
 from ..model.snapshot import NodeSnapshot
 
 LAUNCHERS_OF_MANY = frozenset(
@@ -57,6 +57,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """Its processes without those that one of them started, which inherit its rank."""
         pids = {user.pid for user in self.processes}
         return tuple(user for user in self.processes if user.reading.parent not in pids)
+
+    def own_gpu(self, pid: int | None, readings: Readings) -> GpuReading | None:
+        """What was read of the GPU of one of its ranks; None where it has none, or several."""
+        gpus = next((user.gpus for user in self.ranked if user.pid == pid), ())
+        return readings.gpu(gpus[0]) if len(gpus) == 1 else None
 
     @property
     def library(self) -> str | None:

@@ -65,6 +65,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ranks: Sequence[RankState]
     ras: Sequence[CommunicatorState] = ()
     inspected: Inspected = Inspected()
+    why_late: str = ""
+    """Why the rank is that the Inspector's records show to come last."""
     stands_out: Sentence | None = None
     """What its GPUs did that something is wrong with."""
     stuck: bool = False
@@ -291,7 +293,7 @@ def _unusable(job: JobFacts) -> Sentence | None:
 
 def _slow(job: JobFacts) -> Sentence | None:
     """The Inspector's records show one rank for which the others wait."""
-    said = sentence_of_records(job.inspected)
+    said = sentence_of_records(job.inspected, why=job.why_late)
     return said if said.verdict is JobVerdict.SLOW else None
 
 

@@ -1,6 +1,15 @@
 """What a rank for which others wait costs a job, in one wording whoever saw it."""
 
+from ..model.severity import Word
 from ..model.units import percent
+
+
+class Lateness(Word):
+    """How a rank is late: its program calls late, so its GPU is idle, or its GPU has more work."""
+
+    HOST = "host"
+    GPU = "GPU"
+
 
 MOST_SHARE = 0.99
 """More of the time than this is not told apart from all of it."""

@@ -13,6 +13,7 @@ import pytest
 from gputop.answers.jobs import JobsAnswer, JobsRequest, answer
 from gputop.reading import load_snapshot
 from gputop.topology.jobs.held_back import most_channels
+from gputop.topology.jobs.inspector.blaming import late_for
 from gputop.topology.jobs.inspector.comparing import compare
 from gputop.topology.jobs.inspector.records import looks_like, read
 from gputop.topology.jobs.inspector.telling import unknown
@@ -33,9 +34,9 @@ def kept(name: str) -> JobsAnswer:
 @pytest.mark.parametrize(
     ("name", "verdict", "late", "reason", "step_ms"),
     [
-        ("cpu50", JobVerdict.SLOW, 1, "it comes last", 55.7),
-        ("gpu5", JobVerdict.SLOW, 1, "it comes last", 31.7),
-        ("loader30", JobVerdict.SLOW, 1, "it comes last", 35.2),
+        ("cpu50", JobVerdict.SLOW, 1, "its GPU has no work for 88 % of the time", 55.7),
+        ("gpu5", JobVerdict.SLOW, 1, "busy for 99 % of the time, with other work", 31.7),
+        ("loader30", JobVerdict.SLOW, 1, "its GPU has no work for 83 % of the time", 35.2),
         ("chan1", JobVerdict.SLOW, None, "NCCL_MAX_NCHANNELS=1 is set", 16.6),
         ("p2poff", JobVerdict.SLOW, None, "NCCL_P2P_DISABLE=1", 12.6),
         ("tp", JobVerdict.RUNS, None, "collectives are launched", None),
@@ -94,9 +95,9 @@ def test_the_more_is_known_the_more_is_said() -> None:
     assert both == alone
     apart = msgspec.structs.replace(JobFacts(ranks=()), inspected=inspected)
     assert sentence("job", "2 ranks", apart).verdict is JobVerdict.SLOW
-    left = list(unknown(inspected, records))
+    left = list(unknown(inspected, records, late=late_for(inspected)))
     assert [text for text in left if text.startswith("why rank 1")]
-    assert not [t for t in unknown(inspected, records, known=1) if t.startswith("why rank 1")]
+    assert not [text for text in unknown(inspected, records) if text.startswith("why rank 1")]
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.asking import answer
-from gputop.topology.jobs.conclude import steps_of
 from gputop.topology.jobs.flight.dump import parse as parse_dump
 from gputop.topology.jobs.flight.files import FoundDumps
 from gputop.topology.jobs.from_files import of_files
+from gputop.topology.jobs.next_steps import steps_of
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states

@@ -1,4 +1,4 @@
-"""Who waits for whom in the operations that the Inspector recorded, and what they cost.
+"""Who waits for whom in the operations that the Inspector recorded, why, and what they cost.
 
 The kernel of a collective runs from the moment at which its own rank comes to the end of the
 transfer. So the shortest of the ranks took the transfer alone, and what others took beyond it they
@@ -7,7 +7,7 @@ waited for the last one: on two H100 a rank that came 29 ms late took 0.245 ms, 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +19,7 @@ import msgspec
 from ...model.english import plural
 from ...model.gathered import gathered
 from ..collectives import spoken
+from ..lateness import Lateness
 from .doubting import agreed, doubts, of_one_time, of_several
 from .lengthening import Lengthening, lengthening
 from .records import FinishedOperation
@@ -38,6 +39,10 @@ SLOW_SHARE = 0.1
 """From this share on it makes the job slow."""
 ALWAYS = 0.8
 """From this share of the operations on, one rank is the one that comes last."""
+MOSTLY = 2 / 3
+"""Of the waiting for a rank: so much of it shows why that one is late."""
+AHEAD_SECONDS = 0.001
+"""So long before its kernel no callback of a stream runs, by which CUDA graphs launch."""
 
 
 class OperationPace(NamedTuple):
@@ -57,6 +62,15 @@ class PaceKnown(NamedTuple):
     """At which it wrote, on the rank of which it did least often."""
 
 
+class WaitingCall(NamedTuple):
+    """Calls of a rank that came last, which stood before its GPU while others waited for it."""
+
+    share: float
+    """Of their waiting, in which its program had called, and its GPU had not begun."""
+    seconds: float
+    """From its call to the begin of its kernel, median."""
+
+
 class RankWaits(msgspec.Struct, frozen=True, kw_only=True):
     """What one rank did in one kind of operation."""
 
@@ -73,6 +87,8 @@ class RankWaits(msgspec.Struct, frozen=True, kw_only=True):
     """By how much that lengthens a step."""
     slower: float | None = None
     """The share of its time that it loses by that; None where that is not known."""
+    queue: WaitingCall | None = None
+    """How its calls stood where others waited for it; None where no event trace says so."""
 
 
 class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -104,6 +120,9 @@ class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether all was written in the time that shares are of; else they are that at least."""
     moments: int = 0
     """At which the plugin wrote, on the rank of which it did least often."""
+    called_ahead: bool = False
+    """Whether calls of its communicator are seen to be those of a program, which runs ahead of its
+    GPU, and not those of a captured graph."""
 
     @property
     def spoken(self) -> str:
@@ -117,6 +136,20 @@ class OperationKind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return None
         most = max(self.waits, key=lambda one: one.last)
         return most if most.last >= ALWAYS * self.held else None
+
+    @property
+    def lateness(self) -> Lateness | None:
+        """How the late rank is late; None where that is not proven.
+
+        Others wait for a GPU where the call stood in its queue meanwhile, and for the program
+        where it did not. All is of the clock of one host, and of how long others waited.
+        """
+        queue = None if self.late is None else self.late.queue
+        if queue is None:
+            return None
+        if queue.share >= MOSTLY:
+            return Lateness.GPU
+        return Lateness.HOST if queue.share <= 1 - MOSTLY and self.called_ahead else None
 
     @cached_property
     def waiting(self) -> tuple[RankWaits, ...]:
@@ -234,6 +267,8 @@ class _Rows:
         self._sizes = gathered(((name, size), number) for name, number, size in shared)
         self._names = gathered((name, (number, size)) for name, number, size in shared)
         self._pace = {name: _pace(ranks, name) for name in self._names}
+        waits = (one.ahead_seconds or 0.0 for own in ranks.values() for one in own)
+        self._ahead = sum(wait >= AHEAD_SECONDS for wait in waits) >= LEAST_OPERATIONS
 
     def kinds(self) -> Iterator[OperationKind]:
         """Those of one collective and size."""
@@ -245,28 +280,33 @@ class _Rows:
                 part = len(numbers) / len(self._names[name])
                 pace = pace._replace(seconds=pace.seconds / part)
             rows = [self._row(name, number, size) for number in sorted(numbers)]
-            yield _kind(rows, PaceKnown(pace, moments))
+            yield _kind(rows, PaceKnown(pace, moments), self._ahead)
 
     def flows(self) -> Iterator[OperationKind]:
         """Those of one collective, of which there are several sizes."""
         for name, every in self._names.items():
             if len(every) >= LEAST_OPERATIONS and len({size for _, size in every}) > 1:
                 rows = [self._row(name, number, size) for number, size in sorted(every)]
-                yield _kind(rows, self._pace[name])
+                yield _kind(rows, self._pace[name], self._ahead)
 
     def _row(self, name: str, number: int, size: int) -> Row:
         return {rank: own[name, number, size] for rank, own in self._own.items()}
 
 
 def _pace(ranks: Mapping[int, Sequence[FinishedOperation]], name: str) -> PaceKnown:
-    """From one operation of a collective to the next, by their numbers and the plugin's clock.
+    """From one operation of a collective to the next, by their numbers and when they began.
 
-    It may write many at once: what it wrote first came to pass in a time that is not known, and
-    what it wrote last may be cut. No pace where it wrote once.
+    Without event traces by the plugin's clock. It may write many at once: what it wrote first came
+    to pass in a time that is not known, and what it wrote last may be cut. No pace where it wrote
+    once.
     """
     found, moments = [], []
     for recorded in ranks.values():
         own = sorted((one for one in recorded if one.name == name), key=lambda one: one.number)
+        if begun := _begun(own):
+            found.append((begun, True))
+            moments.append(WHOLE_MOMENTS)
+            continue
         written = _written_together(own)
         whole = len(written) >= WHOLE_MOMENTS
         kept = written[:-1] if whole else written
@@ -289,6 +329,17 @@ def _pace(ranks: Mapping[int, Sequence[FinishedOperation]], name: str) -> PaceKn
     return PaceKnown(OperationPace(each, all(whole for _, whole in found)), least)
 
 
+def _begun(own: Sequence[FinishedOperation]) -> float | None:
+    """Seconds from one begin to the next, where each operation has one and they go on in order."""
+    begun = [one.begun_at for one in own if one.begun_at is not None]
+    if len(begun) < max(len(own), LEAST_OPERATIONS) or begun != sorted(begun):
+        return None
+    numbers = [one.number - own[0].number for one in own]
+    if numbers[-1] <= 0:
+        return None
+    return linear_regression(numbers, [at - begun[0] for at in begun]).slope
+
+
 def _slope(written: Sequence[Sequence[FinishedOperation]]) -> float:
     """Seconds of an operation, by all moments: a step may end just before one or just after it."""
     numbers = [part[-1].number - written[0][-1].number for part in written]
@@ -296,10 +347,10 @@ def _slope(written: Sequence[Sequence[FinishedOperation]]) -> float:
     return linear_regression(numbers, [part[0].written_at - begun for part in written]).slope
 
 
-def _kind(rows: Sequence[Row], known: PaceKnown) -> OperationKind:
+def _kind(rows: Sequence[Row], known: PaceKnown, called_ahead: bool) -> OperationKind:
     pace = known.pace
     waited: dict[int, list[float]] = defaultdict(list)
-    last: Counter[int] = Counter()
+    last: dict[int, list[tuple[FinishedOperation, float]]] = defaultdict(list)
     transfers = []
     held = 0
     for row in rows:
@@ -308,7 +359,7 @@ def _kind(rows: Sequence[Row], known: PaceKnown) -> OperationKind:
         longest = max(one.seconds for one in row.values()) - shortest.seconds
         if longest > max(shortest.seconds, 50e-6):
             held += 1
-            last[shortest.rank] += 1
+            last[shortest.rank].append((shortest, longest))
         for rank, one in row.items():
             waited[rank].append(one.seconds - shortest.seconds)
     first = next(iter(rows[0].values()))
@@ -329,6 +380,7 @@ def _kind(rows: Sequence[Row], known: PaceKnown) -> OperationKind:
         each_seconds=None if pace is None else pace.seconds,
         whole=pace is None or pace.whole,
         moments=known.moments,
+        called_ahead=called_ahead,
         waits=tuple(
             _waits(one, waited[rank], [row[rank].seconds for row in rows], last[rank], pace)
             for rank, one in sorted(rows[0].items())
@@ -340,7 +392,7 @@ def _waits(
     one: FinishedOperation,
     waited: Sequence[float],
     took: Sequence[float],
-    last: int,
+    last: Sequence[tuple[FinishedOperation, float]],
     pace: OperationPace | None,
 ) -> RankWaits:
     costs, mean = lengthening(waited, took), sum(waited) / len(waited)
@@ -349,11 +401,24 @@ def _waits(
         pid=one.pid,
         host=one.host,
         seconds=mean,
-        last=last,
+        last=len(last),
         share=_share(mean, pace),
         costs=costs,
         slower=_share(costs.seconds, pace),
+        queue=_queue(last),
     )
+
+
+def _queue(last: Sequence[tuple[FinishedOperation, float]]) -> WaitingCall | None:
+    """How the calls of operations stood in which a rank came last, each with the longest wait."""
+    ahead = [one.ahead_seconds for one, _ in last]
+    known = [seconds for seconds in ahead if seconds is not None]
+    if not known or len(known) < len(ahead):
+        return None
+    waits = [wait for _, wait in last]
+    stood = sum(map(min, known, waits))
+    outstanding = [one for one, wait in zip(known, waits, strict=True) if 2 * wait >= max(waits)]
+    return WaitingCall(stood / sum(waits), median(outstanding))
 
 
 def _written_together(own: Sequence[FinishedOperation]) -> list[list[FinishedOperation]]:

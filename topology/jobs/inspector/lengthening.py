@@ -9,12 +9,17 @@ rank that spins 50 ms a step let the other wait 49.3 ms in the first of eight al
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-OUTSTANDING = 5.0
-"""Waits that are so many times as long as the one in the middle stand out."""
+OUTSTANDING, REGULAR = 5.0, 3.0
+"""Waits that are so many times as long as the one in the middle stand out; from the second on where
+they come at equal distances, as the first of each step does."""
+MOSTLY = 0.8
+"""Of the distances between two long waits, so many are equal where they are regular."""
 LEAST_PART = 1 / 3
 """Of all waiting: where those that stand out are less of it, all waits count."""
 
@@ -36,8 +41,10 @@ def lengthening(waits: Sequence[float], took: Sequence[float]) -> Lengthening:
 
     Where some stand out, from one of them to another one: what comes between is whole steps.
     """
-    outstanding = OUTSTANDING * median(waits)
-    long = [at for at, wait in enumerate(waits) if wait > outstanding]
+    middle = median(waits)
+    long = [at for at, wait in enumerate(waits) if wait > REGULAR * middle]
+    if not _regular(long):
+        long = [at for at in long if waits[at] > OUTSTANDING * middle]
     if len(long) < 2 or sum(waits[at] for at in long) < LEAST_PART * sum(waits):
         every = sum(waits)
         return Lengthening(every / len(waits), _part(every, sum(took)))
@@ -47,6 +54,13 @@ def lengthening(waits: Sequence[float], took: Sequence[float]) -> Lengthening:
     return Lengthening(
         costs / (last - first), _part(costs, sum(took[first:last])), (len(long), mean)
     )
+
+
+def _regular(places: Sequence[int]) -> bool:
+    """Whether nearly all distances are equal, and more than 1: several operations make a step."""
+    apart = Counter(after - before for before, after in pairwise(places))
+    usual, count = max(apart.items(), key=lambda item: item[1], default=(0, 0))
+    return usual > 1 and count >= MOSTLY * apart.total()
 
 
 def _part(costs: float, took: float) -> float:

@@ -3,7 +3,8 @@
 NCCL's profiler plugin of this name (ext-profiler/inspector, and RCCL's copy of it) writes one file
 a process, one JSON document a line. Its format is v4.0 from NCCL 2.28 to 2.30 (inspector_json.cc);
 others are read by the fields that they share with it, and named. The plugin writes what had
-finished when its thread looked, so operations in between may be missing.
+finished when its thread looked, so operations in between may be missing. Under
+NCCL_INSPECTOR_DUMP_VERBOSE=1 it adds when the program called and when the kernel began.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ MOST_FORMATS = 4
 MOST_BUS_GBS = 20_000.0
 """Ten times what a GPU sends over NVLink 6, one way: no collective is faster."""
 LONGEST_SECONDS = 3600.0
+BEFORE_SECONDS = 0.01
+"""By so much a kernel may be seen to begin before the call is written down, which follows it."""
 MOST_RANKS = 2**20
 PROMETHEUS = (
     "metrics of the Inspector for Prometheus, which keep no single operation; without "
@@ -91,6 +94,20 @@ class FinishedOperation(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     stated_gbs: float | None
     """Bus bandwidth as the record has it, GB/s."""
+    called_at: float | None = None
+    """When the program launched it, seconds since the epoch; None without an event trace."""
+    begun_at: float | None = None
+    """When its kernel began, by the same clock."""
+
+    @property
+    def ahead_seconds(self) -> float | None:
+        """How long before its kernel began it was called; None where that is not known.
+
+        The GPU had earlier work for so long, or waited for another stream.
+        """
+        if self.called_at is None or self.begun_at is None:
+            return None
+        return max(self.begun_at - self.called_at, 0.0)
 
     def bus_gbs(self, seconds: float) -> float | None:
         """Bus bandwidth in GB/s where it took so long; None for what has no such figure."""
@@ -158,6 +175,21 @@ class _Transfer(msgspec.Struct, rename=lambda name: f"p2p_{name}"):
 class _Named(msgspec.Struct):
     coll: str = ""
     p2p: str = ""
+    event_trace_ts: msgspec.Raw = msgspec.Raw()
+
+
+class _Kernel(msgspec.Struct):
+    """A channel of a kernel."""
+
+    kernel_start_ts: int = 0
+
+
+class _Trace(msgspec.Struct):
+    """When an operation was called and its kernel began, microseconds since the epoch."""
+
+    kernel_events: list[_Kernel]
+    coll_start_ts: int = 0
+    p2p_start_ts: int = 0
 
 
 class _Dropped(msgspec.Struct):
@@ -177,6 +209,7 @@ _LINES = msgspec.json.Decoder(_Line)
 _COLLECTIVES = msgspec.json.Decoder(_Collective)
 _TRANSFERS = msgspec.json.Decoder(_Transfer)
 _NAMES = msgspec.json.Decoder(_Named)
+_TRACES = msgspec.json.Decoder(_Trace)
 
 
 def looks_like(head: bytes) -> bool:
@@ -344,6 +377,8 @@ def _operation(line: _Line) -> FinishedOperation | None:
     told = _COLLECTIVES.decode(raw) if collective else _TRANSFERS.decode(raw)
     name = _NAMES.decode(raw)
     header, metadata = line.header, line.metadata
+    written_at = metadata.dump_timestamp_us / 1e6
+    called_at, begun_at = _moments(bytes(name.event_trace_ts), written_at) or (None, None)
     return FinishedOperation(
         communicator=header.id,
         group="" if header.comm_name == UNNAMED else header.comm_name,
@@ -358,9 +393,32 @@ def _operation(line: _Line) -> FinishedOperation | None:
         message_bytes=told.msg_size_bytes,
         seconds=told.exec_time_us / 1e6,
         on_gpu=told.timing_source == "kernel_gpu",
-        written_at=metadata.dump_timestamp_us / 1e6,
+        written_at=written_at,
         stated_gbs=told.busbw_gbs,
+        called_at=called_at,
+        begun_at=begun_at,
     )
+
+
+def _moments(trace: bytes, written_at: float) -> tuple[float, float] | None:
+    """When an operation was called and when it began; None where no trace says so, or it cannot be.
+
+    A kernel begins when its first channel does.
+    """
+    try:
+        told = _TRACES.decode(trace) if trace else None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    begins = (
+        [one.kernel_start_ts for one in told.kernel_events if one.kernel_start_ts > 0]
+        if told
+        else []
+    )
+    if told is None or not begins:
+        return None
+    called, begun = (told.coll_start_ts or told.p2p_start_ts) / 1e6, min(begins) / 1e6
+    fits = called - BEFORE_SECONDS <= begun <= written_at and begun - called <= LONGEST_SECONDS
+    return (called, begun) if fits and called > 0 else None
 
 
 def _is_possible(operation: FinishedOperation) -> bool:

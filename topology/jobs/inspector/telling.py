@@ -27,6 +27,7 @@ from ..standing import (
     TroubleKind,
     job_finding,
 )
+from .blaming import LateFor, late_for
 from .comparing import (
     LEAST_SHARE,
     SLOW_SHARE,
@@ -49,27 +50,25 @@ LATEST = 253_402_300_799.0
 OLD_SECONDS, FRESH_SECONDS = 10.0, 60.0
 """From the first on a record says little of this moment, from the second on nothing."""
 OTHERS = "whether other records here are of this job: no process and no communicator is in both"
-BY_DESIGN = (
-    "a rank that evaluates or writes a checkpoint alone, and a stage of a pipeline, come last too"
-)
 
 
-def sentence(inspected: Inspected, *, then: bool = False) -> Sentence:
+def sentence(inspected: Inspected, *, why: str = "", then: bool = False) -> Sentence:
     """What the operations prove of who waits for whom, behind "4 ranks, ".
 
     They have all ended: a collective that never ends leaves no record, so none of this says that
-    the job is well. `then`: they are too old to speak of this moment.
+    the job is well. `why`: the late rank is; `then`: they are too old to speak of this moment.
     """
     kind = worst(inspected)
     if kind is not None and kind.late is not None:
         waits, last = _waits_for_it(kind, then=then), _comes_last(kind, then=then)
         if kind.slower is None or kind.slower < SLOW_SHARE:
             bound = "" if kind.share is not None else f"; {_no_price(kind)}"
-            text = f"rank {kind.late.rank} {last}; {waits}{bound}"
+            reason = f": {why}" if why else ""
+            text = f"rank {kind.late.rank} {last}{reason}; {waits}{bound}"
             return Sentence(text, JobVerdict.UNKNOWN)
-        brief = is_late(kind.late.rank, _price(kind, kind.slower), f"it {last}", then=then)
+        brief = is_late(kind.late.rank, _price(kind, kind.slower), why or f"it {last}", then=then)
         verdict = JobVerdict.UNKNOWN if then else JobVerdict.SLOW
-        return Sentence(f"{brief}; {waits}", verdict, brief)
+        return Sentence(f"{brief}; {f'it {last}; ' * bool(why)}{waits}", verdict, brief)
     turns = next((one for one in inspected.kinds if _waiting_long(one)), None)
     if turns is not None:
         return Sentence(f"no rank is always the last: {_by_turns(turns)}", JobVerdict.UNKNOWN)
@@ -133,7 +132,10 @@ def _no_price(kind: OperationKind) -> str:
     why = "how long a step takes these records do not tell"
     if kind.moments < WHOLE_MOMENTS:
         wrote = "at once" if kind.moments < 2 else "in two parts"
-        why += f", as the plugin wrote them {wrote}; keep longer ones, written in three or more"
+        why += (
+            f", as the plugin wrote them {wrote}; keep longer ones, written in three or more, or "
+            "start the job with NCCL_INSPECTOR_DUMP_VERBOSE=1"
+        )
     if kind.most_slower > MOST_SHARE:
         return why
     return f"a step takes {at_most_slower(kind.most_slower)}; {why}"
@@ -242,16 +244,14 @@ def unknown(
     inspected: Inspected,
     records: InspectorRecords,
     now: float | None = None,
-    known: int | None = None,
+    late: LateFor | None = None,
 ) -> Iterator[str]:
     """What the records leave open; `now`: seconds since the epoch, of a job that is seen to run.
 
-    `known`: the late rank of which something else tells why it is late.
+    `late`: the late rank, where nothing else tells why it is late.
     """
-    kind = worst(inspected)
-    if kind is not None and kind.late is not None and kind.late.rank != known:
-        who = f"why rank {kind.late.rank} comes last"
-        yield f"{who}: its CPU, its GPU, its data or its work; {BY_DESIGN}"
+    if late is not None:
+        yield late.question
     yield "whether a rank computes while it transfers or waits: records show operations alone"
     newest = newest_of(records)
     if now is None:
@@ -354,7 +354,8 @@ def _state_of(
     inspected = compare(records.operations)
     ago = 0.0 if read_at is None else read_at - newest_of(records)
     then = ago >= FRESH_SECONDS
-    said = sentence(inspected, then=then)
+    late = late_for(inspected, then=then)
+    said = sentence(inspected, why="" if late is None else late.why, then=then)
     every = max(one.ranks for one in records.operations)
     when = f"{seconds(ago)} before the node was read: " if then else ""
     return JobState(
@@ -368,7 +369,7 @@ def _state_of(
         steps=tuple(_steps(inspected)) if said.verdict is JobVerdict.SLOW else (),
         unknown=(
             *apart,
-            *unknown(inspected, records),
+            *unknown(inspected, records, late=late),
         ),
     )
 

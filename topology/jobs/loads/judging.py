@@ -11,8 +11,8 @@ from statistics import fmean, median
 
 import msgspec
 
-from ...model.severity import Word
 from ..activity import FULL_CORE
+from ..lateness import Lateness
 from .watching import GpuSlice, JobLoads
 
 LEAST_SLICES = 4
@@ -52,13 +52,6 @@ STUCK_BUSY, STUCK_COMPUTING, STUCK_GBS, STUCK_UNITS = 0.95, 0.02, 0.1, 0.002
 """A GPU whose kernels are there all the time, compute nothing and move nothing, waits. One that
 uses no tensor cores and no memory computes nothing either, however many multiprocessors it takes:
 a collective of 24 channels took 18 % of an H100's for as long as it hung."""
-
-
-class Lateness(Word):
-    """How a rank is late: its GPU is idle while others wait, or computes for longer."""
-
-    HOST = "host"
-    GPU = "GPU"
 
 
 class RankLoad(msgspec.Struct, frozen=True, kw_only=True):

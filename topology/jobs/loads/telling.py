@@ -12,9 +12,9 @@ from ...model.units import gbs, percent
 from ..activity import FULL_CORE, Activity
 from ..flight.comparing import ranks_text
 from ..grouping import Job
-from ..lateness import about, at_most, is_late, wait_for_it, who_waits
+from ..lateness import Lateness, about, at_most, is_late, wait_for_it, who_waits
 from ..standing import KnownBy, Sentence, job_finding
-from .judging import JudgedLoads, Lateness, LateRank, RankLoad
+from .judging import JudgedLoads, LateRank, RankLoad
 
 MOST_NAMED = 3
 ABOUT = "about"
@@ -226,5 +226,7 @@ def unknown(judged: JudgedLoads, *, several: bool) -> Iterator[str]:
         yield (
             "what a step is made of: the driver gives no shares of these GPUs' units; NCCL's "
             "Inspector records it: NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so "
-            "NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_DIR=DIR, then `gputop jobs`"
+            "NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_VERBOSE=1 "
+            "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 "
+            "NCCL_INSPECTOR_DUMP_DIR=DIR, then `gputop jobs`"
         )

@@ -34,8 +34,21 @@ def record(rank: int, number: int, microseconds: float, **other: Any) -> dict[st
             "coll_exec_time_us": microseconds,
             "coll_timing_source": other.get("timing", "kernel_gpu"),
             "coll_busbw_gbs": other.get("bus", bus),
+            **_trace(rank, number, microseconds, other.get("ahead")),
         },
     }
+
+
+def _trace(
+    rank: int, number: int, microseconds: float, ahead: Callable[[int, int], int] | None
+) -> dict[str, Any]:
+    """The event trace; `ahead`: by rank and number, microseconds from the call to the kernel."""
+    if ahead is None:
+        return {}
+    begun = START_US + 50_000 * number - 1000 - round(microseconds)
+    kernels = [{"channel_id": at, "kernel_start_ts": begun + at} for at in range(2)]
+    called = begun - ahead(rank, number)
+    return {"event_trace_ts": {"coll_start_ts": called, "kernel_events": kernels}}
 
 
 def lines(took: Callable[[int, int], float], count: int = 20, **other: Any) -> dict[int, bytes]:
