@@ -195,8 +195,10 @@ class _Nvml:
 
     def _power_mw(self) -> Optional[int]:
         """Power now; nvmlDeviceGetPowerUsage is a mean over a second on newer GPUs."""
-        field = _FieldValue(field=_POWER_INSTANT)
-        asked = self._call("nvmlDeviceGetFieldValues", self._handle, 1, ctypes.byref(field))
+        # The library can write behind the entries that it is asked for.
+        room = (_FieldValue * 8)(_FieldValue(field=_POWER_INSTANT))
+        field = room[0]
+        asked = self._call("nvmlDeviceGetFieldValues", self._handle, 1, ctypes.byref(room))
         milliwatts = field.value & 0xFFFFFFFF  # an unsigned int of the union
         if asked and field.code == 0 and milliwatts:
             return int(milliwatts)

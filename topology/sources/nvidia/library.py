@@ -38,6 +38,14 @@ _LISTING = (
     "nvmlDeviceGetRetiredPages",
 )
 """Functions that first say how many entries there are, and for which memory is taken by that."""
+_FIELDS_ASKED = "nvmlDeviceGetFieldValues"
+SPARE_FIELDS = 8
+"""Entries behind those that are asked for, in memory that is ours.
+
+libnvidia-ml writes behind the list when the last field is a counter of an NVLink: on two H200 with
+driver 580.159.04 `nvmlReturn` of one entry too many, at each call, whatever the number of links.
+Without room for it that spoils what lies there, and a process dies later, elsewhere.
+"""
 _PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
 
 
@@ -101,11 +109,7 @@ class NvmlLibrary:
     def fields(self, handle: object, names: Sequence[str], scope: int = 0) -> dict[str, Raw]:
         """Read field values by their NVML names, {name: {"value": n}} or {name: {"ret": code}}.
 
-        `scope` is the number of the link, or ALL_LINKS, where the field has one. A call is about
-        one link: fields of all 18 links of a GPU in one call spoiled the heap of the process while
-        both readers asked. On two H200 with driver 580.159.04 that ended 10 of 16 runs of `jobs`
-        and 11 of `snapshot` (free(): invalid next size), and none of 32 that asked link by link or
-        asked no links.
+        `scope` is the number of the link, or ALL_LINKS, where the field has one.
         """
         known, numbers = self._numbers(names)
         asked = [(number, scope) for number in numbers] if scope else list(numbers)
@@ -113,6 +117,24 @@ class NvmlLibrary:
         if refused(values):
             values = [values] * len(known)
         return self._absent(names, known) | _by_name(known, values)
+
+    def fields_of_links(
+        self, handle: object, names: Sequence[str], links: Sequence[int]
+    ) -> list[dict[str, Raw]]:
+        """Read field values of several links, as `fields` gives those of each, with one call.
+
+        A driver that refuses all together is asked link by link, so that none hides another.
+        """
+        known, numbers = self._numbers(names)
+        asked = [(number, link) for link in links for number in numbers]
+        values = self._values(handle, asked) if asked else []
+        if refused(values) or len(values) < len(asked):
+            return [self.fields(handle, names, scope=link) for link in links]
+        absent, count = self._absent(names, known), len(known)
+        return [
+            absent | _by_name(known, values[place * count : (place + 1) * count])
+            for place in range(len(links))
+        ]
 
     def _numbers(self, names: Sequence[str]) -> tuple[list[str], list[int]]:
         """The names that the binding knows, and their numbers."""
@@ -157,20 +179,22 @@ def open_library(
         binding.nvmlInit()
     except binding.NVMLError as error:
         raise _absence(error, root) from error
-    _bound_lists(binding)
+    _guard_lists(binding)
     return NvmlLibrary(binding)
 
 
-def _bound_lists(binding: Any) -> None:
-    """Let nothing be made of a list that is longer than is read.
+def _guard_lists(binding: Any) -> None:
+    """Let nothing be made of a list that is longer than is read, and nothing be written behind one.
 
-    The binding looks functions up once, and asks each of these for its number of entries first.
+    The binding looks functions up once. It asks those of `_LISTING` for their number of entries
+    first.
     """
     known: Any = getattr(binding, "_nvmlGetFunctionPointer_cache", None)
-    for name in _LISTING if isinstance(known, dict) else ():
+    guards = {**dict.fromkeys(_LISTING, _listed), _FIELDS_ASKED: _with_room}
+    for name, guard in guards.items() if isinstance(known, dict) else ():
         with suppress(binding.NVMLError):
             function = binding._nvmlGetFunctionPointer(name)
-            known[name] = function if isinstance(function, partial) else partial(_listed, function)
+            known[name] = function if isinstance(function, partial) else partial(guard, function)
 
 
 def _listed(function: Callable[..., int], *arguments: Any) -> int:
@@ -179,6 +203,15 @@ def _listed(function: Callable[..., int], *arguments: Any) -> int:
     counts = [each._obj.value for each in arguments if hasattr(each, "_obj")]
     if None in arguments and max(counts, default=0) > MOST_LISTED:
         raise _TooManyError(max(counts))
+    return ret
+
+
+def _with_room(function: Callable[..., int], handle: object, count: object, values: Any) -> int:
+    asked = values._obj
+    room = (asked._type_ * (len(asked) + SPARE_FIELDS))()
+    ctypes.memmove(room, asked, ctypes.sizeof(asked))
+    ret = function(handle, count, ctypes.byref(room))
+    ctypes.memmove(asked, room, ctypes.sizeof(asked))
     return ret
 
 

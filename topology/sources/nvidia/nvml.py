@@ -95,9 +95,11 @@ def links(library: NvmlLibrary, handle: object, known: Lasting) -> list[Raw]:
         kept = known.get(link, {}) if state == _UP else {}
         for key, (name, *what) in _LASTING.items():
             answers[key] = kept[key] if key in kept else library.ask(name, handle, link, *what)
-        # Its rate is asked each time: a link that retrains can come back slower.
-        answers["fields"] = library.fields(handle, _LINK_FIELDS, scope=link)
         found.append(answers)
+    # Its rate is asked each time: a link that retrains can come back slower.
+    fields = library.fields_of_links(handle, _LINK_FIELDS, range(len(found)))
+    for answers, values in zip(found, fields, strict=True):
+        answers["fields"] = values
     return [*found, *end]
 
 

@@ -40,20 +40,13 @@ _FIELDS = (
     "NVML_FI_DEV_POWER_INSTANT",
     "NVML_FI_DEV_MEMORY_TEMP",
 )
-_LINK_ERRORS = (
+LINK_FIELDS = (
     "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY",
     "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY",
     "NVML_FI_DEV_NVLINK_ERROR_DL_CRC",
     "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS",
+    *NVLINK_TX_RX,
 )
-_ASKED_TOGETHER = (_LINK_ERRORS, NVLINK_TX_RX)
-"""Fields of a link, one call for each part.
-
-All six of all links in one call spoil the heap of the process now and then: on two H200 with
-driver 580.159.04 five of eight runs of some 160 such calls died under glibc's malloc check. See
-NvmlLibrary.fields for calls with one part.
-"""
-LINK_FIELDS = (*_LINK_ERRORS, *NVLINK_TX_RX)
 _CLOCKS = 4
 _MAX_LINKS = 64
 _SLOW_EVERY = 10
@@ -169,15 +162,9 @@ def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> 
 
 
 def _links(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> list[Raw]:
-    return [
-        {"link": link, "fields": _of_link(library, device.handle, link)}
-        for link in range(moving.link_count or 0)
-    ]
-
-
-def _of_link(library: NvmlLibrary, handle: object, link: int) -> dict[str, Raw]:
-    errors, traffic = (library.fields(handle, part, scope=link) for part in _ASKED_TOGETHER)
-    return errors | traffic
+    links = range(moving.link_count or 0)
+    fields = library.fields_of_links(device.handle, LINK_FIELDS, links)
+    return [{"link": link, "fields": values} for link, values in zip(links, fields, strict=True)]
 
 
 def _count_links(library: NvmlLibrary, handle: object) -> int:

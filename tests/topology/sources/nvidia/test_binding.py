@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gputop.topology.sources.nvidia import nvml, nvml_readings
+from gputop.topology.sources.nvidia.library import SPARE_FIELDS, open_library
 from gputop.topology.sources.nvidia.parse_machine import parse
 from gputop.topology.sources.nvidia.parse_readings import parse as parse_moving
 
@@ -105,3 +108,31 @@ def test_what_moves() -> None:
     assert [link.replay_errors for link in reading.nvlinks] == [161_000, 161_001]
     assert reading.nvlink_tx_bytes_per_second == 0
     assert reading.pcie_rx_bytes_per_second == 0
+
+
+@pytest.mark.parametrize("links", [1, 2, 18])
+def test_what_the_library_writes_behind_the_fields_hits_nothing(
+    links: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On H200 with driver 580 it writes the return code of one entry too many."""
+    rooms = list[int]()
+
+    def careless(handle: object, count: ctypes.c_int32, values: Any) -> int:
+        room = values._obj
+        rooms.append(len(room) - count.value)
+        for place in range(min(count.value + 1, len(room))):
+            value = room[place]
+            value.valueType, value.value.ullVal, value.nvmlReturn = 3, value.scopeId, 0
+        return 0
+
+    driver = SimpleNamespace(nvmlDeviceGetFieldValues=careless)
+    monkeypatch.undo()  # of the fixture: the binding itself looks the function up
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    monkeypatch.setattr(pynvml, "nvmlLib", driver)
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    name = "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY"
+    for _ in range(2):  # opened twice, guarded once
+        library = open_library(lambda: pynvml)
+        answers = library.fields_of_links(None, [name], range(links))
+        assert answers == [{name: {"value": link}} for link in range(links)]
+    assert rooms == [SPARE_FIELDS, SPARE_FIELDS]

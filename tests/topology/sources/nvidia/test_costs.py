@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gputop.topology.sources.nvidia import nvml, nvml_readings
-from gputop.topology.sources.nvidia.nvml_readings import LINK_FIELDS
 from gputop.topology.sources.nvidia.parse_machine import parse
 from gputop.topology.sources.nvidia.parse_readings import parse as parse_moving
-from gputop.topology.sources.nvidia.traffic import NVLINK_TX_RX
 
 from ....support import nvml_fake as fake
 from .test_read import Clock, asking, moving_reader, start
@@ -212,31 +208,25 @@ def test_wiring_alone_is_the_same_and_asks_for_no_limits() -> None:
     assert answers[False].pairs == answers[True].pairs
 
 
-def test_a_call_asks_for_fields_of_one_link_and_not_for_errors_and_traffic_together() -> None:
-    """Longer calls spoil the heap of the process: see the library and the reader."""
-    binding, asked = fake.Binding(gpus=2), list[list[tuple[int, int]]]()
-    binding.fields = lambda handle, number, scope: 1
-    answer = binding.nvmlDeviceGetFieldValues
+def test_one_call_asks_for_the_fields_of_all_links_of_a_gpu() -> None:
+    counts = []
+    for links in (2, 18):
+        binding = fake.Binding(gpus=2)
 
-    def noting(handle: int, fields: list[Any]) -> list[Any]:
-        asked.append([(one, 0) if isinstance(one, int) else one for one in fields])
-        return answer(handle, fields)
+        def state(handle: int, link: int, links: int = links) -> int:
+            if link >= links:
+                raise fake.InvalidArgument
+            return 1
 
-    binding.nvmlDeviceGetFieldValues = noting  # type: ignore[method-assign,assignment]
-    numbers = {name: 900 + place for place, name in enumerate(LINK_FIELDS)}
-    vars(binding).update(numbers)
-    binding.answers["nvmlDeviceGetNvLinkState"] = lambda handle, link: 1
-    moving = moving_reader(binding)
-    for moving.thorough in (False, True):
-        for _ in range(8):
-            moving()
-    asking(binding)()
-    traffic = {numbers[name] for name in NVLINK_TX_RX}
-    kinds = [{number for number, _ in call} for call in asked]
-    assert [one for one in kinds if one & traffic and one - traffic] == []
-    assert set().union(*kinds) >= set(numbers.values())
-    assert [call for call in asked if len({link for _, link in call}) > 1] == []
-    assert {link for call in asked for _, link in call} >= set(range(18))
+        binding.answers["nvmlDeviceGetNvLinkState"] = state
+        binding.fields = lambda handle, number, scope: 1
+        moving = moving_reader(binding)
+        moving.thorough = True
+        read = parse_moving(moving()).gpu_readings
+        assert [len(gpu.nvlinks) for gpu in read] == [links] * 2
+        assert len(parse(asking(binding)()).gpus[0].nvlinks) == links
+        counts.append(binding.calls.count("nvmlDeviceGetFieldValues"))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize(

@@ -90,20 +90,33 @@ class Counters:
     NVMLError = fake.NVMLError
     COUNTED, REFUSED = 7, 8
 
+    def __init__(self, at_once: int = 99) -> None:
+        self.asked: list[list[tuple[int, int]]] = []
+        self.at_once = at_once
+
     def nvmlDeviceGetFieldValues(self, handle: int, asked: list[Any]) -> list[Any]:  # noqa: N802
         pairs = [(item, 0) if isinstance(item, int) else item for item in asked]
+        self.asked.append(pairs)
         if handle in (1, 2):
             raise (fake.GpuIsLost, fake.NotSupported)[handle - 1]
+        if len(pairs) > self.at_once:
+            raise fake.InvalidArgument
         values = [fake.Field(number * 100 + link) for number, link in pairs]
         for value, pair in zip(values, pairs, strict=True):
             value.nvmlReturn = 999 if pair == (self.REFUSED, 1) else 0
         return values
 
 
-def test_the_fields_of_a_link_hide_no_refusal() -> None:
-    library = NvmlLibrary(Counters())
+@pytest.mark.parametrize(("at_once", "calls"), [(99, 1), (2, 4)])
+def test_the_fields_of_all_links_are_one_call_that_hides_no_refusal(
+    at_once: int, calls: int
+) -> None:
+    driver = Counters(at_once)
+    library = NvmlLibrary(driver)
     names = ("COUNTED", "LATER", "REFUSED")
-    found = [library.fields(0, names, scope=link) for link in range(3)]
+    found = library.fields_of_links(0, names, range(3))
+    assert len(driver.asked) == calls
+    assert found == [library.fields(0, names, scope=link) for link in range(3)]
     assert [answers["COUNTED"] for answers in found] == [{"value": 700 + link} for link in range(3)]
     assert [answers["REFUSED"] for answers in found] == [
         {"value": 800}, {"ret": 999}, {"value": 802}
@@ -111,10 +124,13 @@ def test_the_fields_of_a_link_hide_no_refusal() -> None:
     assert "not in the installed" in found[2]["LATER"]["error"]
 
 
-def test_the_fields_of_a_gpu_that_refuses_or_is_lost() -> None:
+def test_the_fields_of_all_links_of_a_gpu_that_refuses_or_is_lost() -> None:
     library = NvmlLibrary(Counters())
-    assert library.fields(2, ("COUNTED",), scope=1) == {
-        "COUNTED": {"error": "NVMLError_NotSupported: Not Supported"}
-    }
+    assert library.fields_of_links(0, ("COUNTED",), range(0)) == []
+    assert library.fields_of_links(0, ("LATER",), range(2)) == [library.fields(0, ("LATER",))] * 2
+    assert (
+        library.fields_of_links(2, ("COUNTED",), range(2))
+        == [{"COUNTED": {"error": "NVMLError_NotSupported: Not Supported"}}] * 2
+    )
     with pytest.raises(GpuLost):
-        library.fields(1, ("COUNTED",), scope=1)
+        library.fields_of_links(1, ("COUNTED",), range(2))
