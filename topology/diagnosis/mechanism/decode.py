@@ -19,6 +19,7 @@ from ...model.severity import CANNOT_TELL, Origin, Sureness
 from ...toml import tomllib
 from .causes import PossibleCause, matching, ranked
 from .codes import Code, Family, code_in
+from .speaking import speaking
 
 MOST = 4
 """Findings of one text."""
@@ -38,7 +39,11 @@ class FailedOperation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """One entry of operations.toml."""
 
     layer: str
-    any: tuple[str, ...]
+    any: tuple[str, ...] = ()
+    """Functions, objects and phrases: the operation itself."""
+    names: tuple[str, ...] = ()
+    """Programs and libraries that do it: who says a line, or what it speaks of, and not what
+    failed."""
     does: str
     sources: tuple[str, ...]
     cause: tuple[PossibleCause, ...]
@@ -60,6 +65,8 @@ class Decoded(NamedTuple):
     code: Code | None
     words: str = ""
     """The line, shortened."""
+    by_name: bool = False
+    """Whether the line names only a program or library, and no operation of it."""
 
     @property
     def key(self) -> str:
@@ -79,14 +86,20 @@ class Decoded(NamedTuple):
         code, operation = self.code, self.operation
         if operation is not None and not self.ends:
             # A code that stands in place of a name is said behind it.
+            if self.by_name:
+                return f"a line about {self.token} speaks of a failure: {self._said}"
             named = _NAMED.fullmatch(self.token) and not (code and self.token in code.said)
             what = f"{self.token} cannot" if named else "something failed to"
-            return f"{what} {operation.does}: {code.said if code else self.words}"
+            return f"{what} {operation.does}: {self._said}"
         if code is not None and code.family is Family.SIGNAL:
             return f"a process was ended by {code.said}"
         if code is not None and code.family is Family.EXIT:
             return f"a process ended with {code.said}"
         return f"a line speaks of a failure: {code.said}" if code else ""
+
+    @property
+    def _said(self) -> str:
+        return self.code.said if self.code else self.words
 
 
 TABLES = (
@@ -107,18 +120,43 @@ def operations() -> tuple[FailedOperation, ...]:
 def decode(text: str) -> Decoded | None:
     """What a line that speaks of a failure proves; None where it names no operation and no code."""
     code = code_in(text)
+    spoken = speaking(text)
     launched = code is not None and code.family in (Family.SIGNAL, Family.EXIT)
+    named: Decoded | None = None
     for operation in operations():
-        if operation.layer == LAUNCHER and not launched:
+        if not _may_say(operation, launched):
             continue
-        if launched and operation.layer not in (LAUNCHER, SHARED):
-            continue
-        found = matching(operation.any).search(text)
-        if found is not None:
-            token = found[0].strip(" :")
-            token = operation.layer if "/" in token else token
-            return Decoded(operation, token, code, textwrap.shorten(text, LONGEST))
-    return None if code is None else Decoded(None, "", code)
+        found = _first(operation.any, spoken)
+        if found is not None and (named is None or _usual(operation, code)):
+            return Decoded(operation, _token(found, operation), code, _shortened(text))
+        if named is None and (found := _first(operation.names, spoken)) is not None:
+            named = Decoded(operation, _token(found, operation), code, _shortened(text), True)
+    return named or (None if code is None else Decoded(None, "", code))
+
+
+def _may_say(operation: FailedOperation, launched: bool) -> bool:
+    """Whether it may be what a line is of: how a process ended, or another failure."""
+    if launched:
+        return operation.layer in (LAUNCHER, SHARED)
+    return operation.layer != LAUNCHER
+
+
+def _usual(operation: FailedOperation, code: Code | None) -> bool:
+    """Whether the code is one of those with which the operation is known to fail."""
+    return code is not None and any(code.name in cause.codes for cause in operation.cause)
+
+
+def _first(patterns: tuple[str, ...], text: str) -> re.Match[str] | None:
+    return matching(patterns).search(text) if patterns else None
+
+
+def _token(found: re.Match[str], operation: FailedOperation) -> str:
+    token = found[0].strip(" :")
+    return operation.layer if "/" in token else token
+
+
+def _shortened(text: str) -> str:
+    return textwrap.shorten(text, LONGEST)
 
 
 def decoded_findings(
@@ -142,8 +180,9 @@ def _vague(operation: FailedOperation | None) -> int:
 
 
 def _of_operation(what: Decoded | None) -> Decoded | None:
-    named = what is not None and what.operation is not None and not what.ends
-    return what if named else None
+    if what is None or what.operation is None or what.ends or what.by_name:
+        return None
+    return what
 
 
 def _finding(

@@ -209,7 +209,9 @@ def _as_origin(finding: Finding) -> Finding:
 def _is_origin(finding: Finding) -> bool:
     """Whether an operation may be why others fail: programs and frameworks pass failures on."""
     what = decode(finding.evidence[0].value)
-    return what is None or what.operation is None or what.operation.layer != PROGRAM
+    if what is None or what.operation is None:
+        return True
+    return what.operation.layer != PROGRAM and not what.by_name
 
 
 def _behind(finding: Finding) -> Finding:

@@ -68,11 +68,30 @@ def test_a_line_without_operation_and_code_is_not_decoded() -> None:
     assert decode("gpu 7 exploded") is None
 
 
+def test_a_program_by_name_is_told_as_who_a_line_is_about() -> None:
+    found = decode("kubelet: a failure: Connection refused")
+    assert found is not None
+    assert found.by_name or "kubelet" not in found.title
+    found = decode("podman: error: it broke")
+    assert found is not None
+    assert found.title == "a line about podman speaks of a failure: podman: error: it broke"
+    echo = FailingLine(1, "RuntimeError: vLLM: NCCL error")
+    assert not decoded_findings([], [echo], [], "x")
+
+
+def test_an_operation_with_its_code_goes_before_a_program_by_name() -> None:
+    found = decode("vllm: getaddrinfo failed: Connection refused")
+    assert found is not None
+    assert found.operation is not None
+    assert found.operation.layer == "sockets"
+
+
 def test_every_entry_is_whole_and_its_codes_exist() -> None:
     for operation in operations():
         assert operation.sources
         assert operation.cause, operation.does
-        for pattern in operation.any:
+        assert operation.any or operation.names, operation.does
+        for pattern in (*operation.any, *operation.names):
             re.compile(pattern)
         for cause in operation.cause:
             assert cause.cause[-1] == "."
