@@ -53,6 +53,7 @@ from gputop.widgets.key import bindings
 from gputop.widgets.spans import Span
 
 if TYPE_CHECKING:
+    from textual.message import Message
     from textual.timer import Timer
 
     from gputop.measuring.announcing import Announcement
@@ -140,6 +141,7 @@ class GpuTop(BaseApp[int]):
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         if remembered is not None and (start := remembered.get("start")) in NAMES:
             self.DEFAULT_MODE = start  # type: ignore[misc]
+        self._newest = messages.Newest()
         super().__init__(remembered)
         self.feed = feed
         self.interval = interval
@@ -243,10 +245,17 @@ class GpuTop(BaseApp[int]):
         if isinstance(self.feed, LiveFeed):
             self.feed.join_plugins()
 
+    def post_message(self, message: Message) -> bool:
+        """Take a message, from any thread."""
+        self._newest.see(message)
+        return super().post_message(message)
+
     def on_report_ready(self, message: messages.ReportReady) -> None:
         """Keep the newest report, with the what-if; the screens are bound to it."""
         self.recent.add(message.report.snapshot)
         self.sessions.take(message.report.snapshot)
+        if message.superseded:
+            return
         self.report = self.what_if.shown(message.report)
         self.jobs.prepare(message.report)
 

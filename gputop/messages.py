@@ -21,10 +21,8 @@ class ReportReady(Message):
     """A fresh report, from the refresh thread."""
 
     report: Report
-
-    def can_replace(self, message: Message) -> bool:
-        """A later report takes the place of one that is still queued, so a slow terminal skips."""
-        return isinstance(message, ReportReady)
+    superseded = False
+    """Whether a later one is queued, which the screens show instead: so a slow machine skips."""
 
 
 @dataclass
@@ -69,10 +67,8 @@ class SuiteChanged(ProbeMessage):
     """The state of a suite after a step began, moved on or ended."""
 
     state: SuiteState
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the last one counts."""
-        return isinstance(message, SuiteChanged)
+    superseded = False
+    """Whether a later one is queued: only the last one counts."""
 
 
 @dataclass
@@ -85,6 +81,24 @@ class NcclChecked(ProbeMessage):
     """Why it failed."""
     read: ReadLog | None = None
     """The log itself, explained and compared, for the Log screen."""
+
+
+class Newest:
+    """The last message of each kind of which only the newest counts.
+
+    Textual's own `can_replace` compares neighbours alone, and what is measured lies between.
+    """
+
+    def __init__(self) -> None:
+        self._posted: dict[type, ReportReady | SuiteChanged] = {}
+
+    def see(self, message: Message) -> None:
+        """Let a message that is posted supersede the one before; from any thread."""
+        if isinstance(message, (ReportReady, SuiteChanged)):
+            before = self._posted.get(type(message))
+            self._posted[type(message)] = message
+            if before is not None and before is not message:
+                before.superseded = True
 
 
 @dataclass

@@ -168,7 +168,8 @@ class ProbeController:
                 for step in message.state.steps:
                     if step.figures or step.notes:
                         self.notes[step.name] = step.notes
-                self._changed(message.state)
+                if not message.superseded:
+                    self._changed(message.state)
             case messages.NcclChecked():
                 self._checked(message)
 

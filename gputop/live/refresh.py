@@ -110,6 +110,7 @@ class Refresher:
     def _run(self) -> None:
         started = self._started = time.monotonic()
         while not self._closed.is_set():
+            begun = time.monotonic()
             self._wake.clear()
             try:
                 if self._anew:
@@ -120,7 +121,10 @@ class Refresher:
                 self._look_back()
             except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
                 self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
-            young = time.monotonic() - started < STARTUP_SECONDS
+            ended = time.monotonic()
+            young = ended - started < STARTUP_SECONDS
+            if not young:  # figures that come fast wake at once, and the screens need time too
+                self._closed.wait(min(ended - begun, self._interval))
             self._wake.wait(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
             self._wait_for_news()
 

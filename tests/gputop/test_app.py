@@ -18,9 +18,13 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.app import GpuTop, MemoryTrimmer
-from gputop.messages import ReportReady
+from gputop.measuring.state import SuiteState
+from gputop.messages import ProbeMeasured, ReportReady, SuiteChanged
+from gputop.topology.report import Report
 from gputop.widgets.board import Board
 from tests.support.app import demo_report, rounds
+from tests.support.measured import one
+from tests.support.runs import run_of, suite_of
 
 
 class Lone:
@@ -158,6 +162,34 @@ async def test_closed_panels_are_let_go() -> None:
         before = await settled_caches(pilot)
         await open_and_close(pilot, 4)
         assert await settled_caches(pilot) <= before
+
+
+async def test_what_comes_faster_than_it_is_drawn_is_drawn_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Figures between two reports let none of them wait: a queue of drawings keeps keys waiting."""
+    app = GpuTop()
+    drawn: list[Report] = []
+    states: list[SuiteState] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+
+        def shown(report: Report) -> Report:
+            drawn.append(report)
+            return report
+
+        monkeypatch.setattr(app.what_if, "shown", shown)
+        monkeypatch.setattr(app.probing, "_changed", states.append)
+        reports = [demo_report("sick-h100-8", tick) for tick in range(6)]
+        for number, report in enumerate(reports):
+            state = suite_of(run_of("p2p", "running"), run_of("host", text=f"{number}"))
+            app.post_message(ReportReady(report))
+            app.post_message(ProbeMeasured(one("p2p", "copy", float(number), "GB/s")))
+            app.post_message(SuiteChanged(state))
+        await pilot.pause()
+    assert drawn == reports[-1:]
+    assert states == [state]
+    assert len(app.recent._times) == len(reports)
 
 
 def test_an_app_that_closes_has_no_view() -> None:

@@ -212,3 +212,24 @@ def test_findings_stay_with_the_next_reading() -> None:
     assert diagnosed.prediction is report.prediction
     assert diagnosed.graph is report.graph
     assert moved(diagnosed, 1).diagnosis is diagnosed.diagnosis
+
+
+def test_figures_that_come_fast_leave_the_screens_half_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gputop.live.refresh.STARTUP_SECONDS", 0.0)
+    worked: list[float] = []
+
+    class Flooded(Refresher):
+        def _tick(self) -> None:
+            begun = time.monotonic()
+            time.sleep(0.02)
+            worked.append(time.monotonic() - begun)
+            self.add_measurements(())  # as a figure that came meanwhile
+            if len(worked) == 20:
+                self._closed.set()
+
+    refresher = Flooded(StepFeed(snapshot_of((gpu(0),))), lambda _: None, 60.0)
+    begun = time.monotonic()
+    refresher._run()
+    assert sum(worked[:-1]) <= (time.monotonic() - begun) / 2
