@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 
@@ -79,7 +79,7 @@ def _rule(sku: Sku, quantity: str) -> Share | None:
     return Share(fraction=fraction, basis=ESTIMATE, source=str(note))
 
 
-@cache
+@lru_cache(64)  # a generation that a file names may be any number
 def pcie_practical(gen: int) -> Share | None:
     """The share of PCIe's line rate that a large copy reaches, for any device of a generation."""
     facts = table("links")["pcie"].get(f"gen{gen}", {})

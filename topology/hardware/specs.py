@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from ..toml import tomllib
 FOLDER = Path(__file__).parent
 GOOD, LOOK = 0.95, 0.85
 """Shares of the healthy figure: a measurement is good above the first, low below the second."""
+MOST_NAMES = 512
+"""Names of GPUs whose model is remembered; they come from drivers, files and pasted texts."""
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,7 +240,7 @@ def _of_id(pci_id: str | None) -> set[str]:
     return {sku for sku, facts in every.items() if pci_id in facts.get("pci_ids", ())}
 
 
-@cache
+@lru_cache(MOST_NAMES)
 def _differ(name: str, pci_id: str | None) -> bool:
     named, ids = _named(name), _of_id(pci_id)
     sure = any("pci_ids" not in skus()[sku].unconfirmed for sku in ids)
@@ -255,7 +257,7 @@ def _match(name: str, pci_id: str | None) -> Sku | None:
     return None if matched is None else skus()[matched]
 
 
-@cache
+@lru_cache(MOST_NAMES)
 def _matched(name: str, pci_id: str | None) -> str | None:
     found = _named(name)
     if len(found) > 1:

@@ -1,7 +1,7 @@
 """The input of RCCL's tuning, and its tables (graph/tuning.cc)."""
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -68,7 +68,7 @@ def tables() -> tuple[RcclTable, ...]:
     )
 
 
-@cache
+@lru_cache(64)
 def rccl_rules(number: str) -> RcclRules | None:
     """How version `number` tunes; None for one whose own code was not compared."""
     return next((rules for rules in rccl_versions() if rules.number == number), None)
