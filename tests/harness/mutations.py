@@ -37,6 +37,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import TypeVar
 
 from gputop.topology.toml import tomllib
@@ -290,6 +291,7 @@ def chosen(count: int, seed: int, only: list[str]) -> list[Change]:
         draw.shuffle(here)
         made = (change for change in here if change.compiles() and not change.is_known())
         found += islice(made, share)
+    draw.shuffle(found)  # a run that is broken off has tried some of every area
     return found
 
 
@@ -402,6 +404,30 @@ def sound(copy: Copy, tests: list[str]) -> Sound:
     return Sound(tuple(failing), max(SECONDS, TIMES_AS_LONG * (time.monotonic() - began)))
 
 
+class Before:
+    """What sets of tests do without a change: each is run when it is needed first."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: dict[tuple[str, ...], Future[Sound]] = {}
+
+    def of(self, copy: Copy, tests: list[str]) -> Sound:
+        """Run these tests in a sound copy, if nobody has; waits for who does."""
+        with self._lock:
+            known = self._known.get(tuple(tests))
+            mine = self._known.setdefault(tuple(tests), Future())
+        if known is not None:
+            return known.result()
+        try:
+            mine.set_result(found := sound(copy, tests))
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        for name in found.failing:
+            print(f"fails without a change, left out: {name}", flush=True)
+        return found
+
+
 def refuse_blindness(copy: Copy, file: str) -> None:
     """End where a change that every test must notice is not: then something else is imported."""
     source = (ROOT / file).read_bytes()
@@ -426,6 +452,7 @@ def main() -> None:
     changes = chosen(asked.count, asked.seed, asked.only)
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         copies: SimpleQueue[Copy] = SimpleQueue()
+        before = Before()
         places = [Path(folder) / str(number) for number in range(asked.processes)]
         for place in places:
             place.mkdir()
@@ -438,20 +465,12 @@ def main() -> None:
             finally:
                 copies.put(copy)
 
+        def tried(copy: Copy, change: Change) -> Tried:
+            return copy.tried(change, before.of(copy, mirrored(change.file)))
+
         with ThreadPoolExecutor(asked.processes) as pool:
             in_a_copy(refuse_blindness, changes[0].file)
-            of_files = {change.file: tuple(mirrored(change.file)) for change in changes}
-            sets = {
-                tests: pool.submit(in_a_copy, sound, list(tests))
-                for tests in dict.fromkeys(of_files.values())
-            }
-            before = {file: sets[tests].result() for file, tests in of_files.items()}
-            for name in sorted({name for one in before.values() for name in one.failing}):
-                print(f"fails without a change, left out: {name}")
-            tries = [
-                pool.submit(in_a_copy, Copy.tried, change, before[change.file])
-                for change in changes
-            ]
+            tries = [pool.submit(in_a_copy, tried, change) for change in changes]
             report(tries, asked.out)
 
 
