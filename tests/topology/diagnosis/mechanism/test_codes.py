@@ -5,7 +5,13 @@ import signal
 
 import pytest
 
-from gputop.topology.diagnosis.mechanism.codes import Family, by_name, code_in, codes
+from gputop.topology.diagnosis.mechanism.codes import (
+    MLX5_SYNDROMES,
+    Family,
+    by_name,
+    code_in,
+    codes,
+)
 from tests.support import codes as page
 
 SAID = {
@@ -64,6 +70,21 @@ def test_a_code_is_named(text: str) -> None:
     assert found is not None
     assert found.name == SAID[text] or (SAID[text] == "" and found.family is Family.EXIT)
     assert found.said
+
+
+def test_each_syndrome_of_mlx5_is_the_status_of_its_name() -> None:
+    """As mlx5dv.h names them and `mlx5_handle_error_cqe` of rdma-core's cq.c translates them."""
+    kinds = {
+        *{"LOC_LEN": 0x01, "LOC_QP_OP": 0x02, "LOC_PROT": 0x04, "WR_FLUSH": 0x05}.items(),
+        *{"MW_BIND": 0x06, "BAD_RESP": 0x10, "LOC_ACCESS": 0x11, "REM_INV_REQ": 0x12}.items(),
+        *{"REM_ACCESS": 0x13, "REM_OP": 0x14, "RETRY_EXC": 0x15, "RNR_RETRY_EXC": 0x16}.items(),
+        ("REM_ABORT", 0x22),
+    }
+    assert len(kinds) == len(MLX5_SYNDROMES)
+    for kind, syndrome in kinds:
+        found = code_in(f"mlx5_0: got completion with error: syndrome 0x{syndrome:02x}")
+        assert found is not None
+        assert found.name == f"IBV_WC_{kind}_ERR"
 
 
 @pytest.mark.parametrize("text", NOTHING)

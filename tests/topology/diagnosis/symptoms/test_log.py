@@ -60,6 +60,14 @@ def test_a_mixed_text_gives_one_report_with_its_lines() -> None:
     assert proofs["collective-fails"][0].value.endswith("21.01 21.01 3")
 
 
+def test_a_row_is_found_by_the_size_that_it_begins_with() -> None:
+    table, end, rest = (FOLDER / "a100-2-nccl-tests.txt").read_bytes().partition(b"# Out of bounds")
+    found = read(table + b"# 2147483648\n" + end + rest).findings
+    proofs = next(one.evidence for one in found if one.id == "collective-fails")
+    assert any(proof.value.startswith("2147483648 536870912") for proof in proofs)
+    assert not any(proof.value == "# 2147483648" for proof in proofs)
+
+
 def test_figures_are_held_against_the_hardware() -> None:
     matrix = b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-7\nGPU1\tNV18\t X \t0-7\n\n"
     found = read(matrix + (FOLDER / "h100-2-p2p.txt").read_bytes()).measured

@@ -121,11 +121,26 @@ def test_a_band_of_nothing_raises_nothing(monkeypatch: pytest.MonkeyPatch, healt
     assert not {"rule-failed", "host-link-low", "collective-low"} & set(ids(found))
 
 
-def test_figures_of_gpus_that_are_not_there_raise_nothing() -> None:
+@pytest.mark.parametrize("ends", [("src",), ("dst",), ("src", "dst")])
+def test_figures_of_gpus_that_are_not_there_raise_nothing(ends: tuple[str, ...]) -> None:
     whole = with_figures(base(LIVE), ("p2p", "host", "on_device"))
-    odd = tuple(msgspec.structs.replace(one, src="0000:ff:00.0") for one in whole.measurements)
+    odd = tuple(
+        msgspec.structs.replace(one, **dict.fromkeys(ends, "0000:ff:00.0"))
+        for one in whole.measurements
+    )
     found = diagnosed(msgspec.structs.replace(whole, measurements=odd))
-    assert not OURS & set(ids(found))
+    assert not (OURS | {"rule-failed"}) & set(ids(found))
+
+
+@pytest.mark.parametrize(("parted", "said"), [((), True), ((0,), False), ((1,), False)])
+def test_links_of_a_gpu_that_is_parted_are_not_asked_for(
+    parted: tuple[int, ...], said: bool
+) -> None:
+    case = next(one for one in cases() if one.name == "links-unused")
+    edits = [{"path": f"machine.gpus[{place}].mig_enabled", "value": True} for place in parted]
+    found = ids(diagnosed(edited(case.snapshot, edits)))
+    assert ("links-unused" in found) is said
+    assert "rule-failed" not in found
 
 
 @pytest.mark.parametrize(
