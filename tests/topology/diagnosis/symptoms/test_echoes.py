@@ -60,6 +60,14 @@ def test_an_echo_after_an_echo_names_one() -> None:
     assert symptoms(*SHOWN["reported-by-framework"]) == ["reported-by-framework"]
 
 
+def test_unknown_words_are_listed_beside_an_echo_and_not_before_a_cause() -> None:
+    odd = "torch: gpu 7 exploded, aborting"
+    for echo in ("proxy-echo", "reported-by-framework"):
+        assert [note.line for note in unexplained(read(odd, *SHOWN[echo]))] == [1]
+    full = N + OTHER_FORMS["shm-full"][0]
+    assert symptoms(odd, full, *SHOWN["proxy-echo"]) == ["shm-full"]
+
+
 def test_an_allocation_that_fails_is_not_called_a_lack_of_memory() -> None:
     # enqueue.cc on a GPU that the build has no code for: alloc.h says the same after it.
     lines = (*SHOWN["no-kernel-image"], *SHOWN["cuda-alloc-failed"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.milestones import Milestone
 from gputop.topology.logs.report.outcome import RunOutcome, outcome_of
@@ -18,6 +19,7 @@ OSU = "1                       0.23"
 """A row of the OSU micro-benchmarks: a size and a figure."""
 STEP = "iteration 40 | loss 2.1 | grad_norm 0.3"
 DONE = "# Avg bus bandwidth    : 33.3227"
+OVER = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-02T10:00:00 DUE TO TIME LIMIT ***"
 TRACE = "Traceback (most recent call last):"
 
 
@@ -105,3 +107,17 @@ def test_a_number_of_steps_that_is_loaded_or_planned_is_no_step_made(line: str) 
     assert "steps" not in outcome(line, *ended).sentence
     assert "steps" in outcome("step 12/500 loss 2.1", *ended).sentence
     assert "steps" in outcome("[step 12] global step: 12 lr 1e-4", *ended).sentence
+
+
+@pytest.mark.parametrize(
+    ("lines", "state", "words"),
+    [
+        ((*READY, STEP, OVER), RunState.FAILED, "time was over after it had made steps"),
+        ((*START, OVER), RunState.FAILED, "the scheduler ended the job"),
+        ((*READY, OVER, ROW, DONE), RunState.FINISHED, "came to its end, 2 ranks"),
+    ],
+)
+def test_a_scheduler_may_end_a_run(lines: tuple[str, ...], state: RunState, words: str) -> None:
+    found = outcome_of(read_log([line.encode() for line in lines], signs=known_signs()))
+    assert found.state is state
+    assert words in found.sentence
