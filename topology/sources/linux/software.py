@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from ...model.part import Raw
 from ...model.source import Source
@@ -36,6 +37,9 @@ LIBRARY = "libnccl.so.2"
 WHEEL = f"nvidia/nccl/lib/{LIBRARY}"
 """Where NVIDIA's packages of NCCL put it, those of every CUDA the same place."""
 LIMIT_FOLDERS = 32
+LIMIT_PYTHONS = 8
+VERSIONED = re.compile(r"python3(\.\d{1,2}t?)?")
+"""The folder of a Python below lib; Debian has python3 for packages of the system."""
 LOADER = "etc/ld.so.conf.d"
 PLUGIN = re.compile(r"lib[nr]ccl-net[\w.-]{0,60}\.so(\.\d{1,4}){0,3}")
 LIMIT_PLUGINS = 16
@@ -70,19 +74,56 @@ def read(tree: Tree) -> Raw:
 
 
 def _site_folders() -> list[str]:
-    """Folders of Python packages: those of the active environment before this interpreter's."""
+    """Folders of Python packages: of the active environment, of PATH's Pythons, of this one.
+
+    A job is started with the Python of PATH, while gputop may have an environment of its own.
+    """
     found: list[str] = []
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = os.environ.get(variable)
         if prefix:
-            library = os.path.join(prefix, "lib")
-            found += [
-                os.path.join(library, name, "site-packages")
-                for name in sorted(_listed(library), reverse=True)
-                if re.fullmatch(r"python3\.\d{1,2}t?", name)
-            ]
+            found += _of_prefix(prefix)
+    for python in _pythons():
+        # An environment's Python is a link to another one, whose packages it need not have.
+        real = os.path.realpath(python)
+        own = _of_prefix(_prefix(python), os.path.basename(real))
+        found += own or _of_prefix(_prefix(real), os.path.basename(real))
     found += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     return list(dict.fromkeys(os.path.realpath(path) for path in found))[:LIMIT_FOLDERS]
+
+
+def _prefix(python: str) -> str:
+    return os.path.dirname(os.path.dirname(python))
+
+
+def _of_prefix(prefix: str, program: str = "") -> list[str]:
+    """The folders of packages below the prefix of a Python, those of newer ones first.
+
+    `program`: "python3.12" has its own alone, and those of Debian, which /usr has also below local.
+    """
+    roots = (f"{prefix}/local", prefix) if prefix == "/usr" else (prefix,)
+    paths = [
+        os.path.join(root, "lib", name, kind)
+        for root in roots
+        for name in sorted(_listed(os.path.join(root, "lib")), key=_minor, reverse=True)
+        if VERSIONED.fullmatch(name) and (name in ("python3", program) or not _minor(program))
+        for kind in ("site-packages", "dist-packages")
+    ]
+    return [path for path in paths if os.path.isdir(path)]
+
+
+def _minor(name: str) -> int:
+    """The number by which 3.12 is newer than 3.9."""
+    match = VERSIONED.fullmatch(name)
+    return int((match[1] or "").strip(".t") or 0) if match else 0
+
+
+def _pythons() -> list[str]:
+    """The first Pythons of PATH, by their names there."""
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    named = (os.path.join(path, name) for path in folders for name in ("python3", "python"))
+    found = (path for path in named if os.path.isabs(path) and os.access(path, os.X_OK))
+    return list(islice(found, LIMIT_PYTHONS))
 
 
 def _packages(tree: Tree, folder: str) -> dict[str, Raw]:

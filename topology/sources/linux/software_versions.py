@@ -39,7 +39,7 @@ def parse(raw: Raw) -> PartialNode:
         nowhere = "no libnccl.so.2 and no nvidia-nccl package where they usually are"
         fields.gap("nccl", nowhere if live else fields.absent)
     if torch is None:
-        beside = "not in the active environment nor beside gputop"
+        beside = "not in the active environment, of PATH's Python nor beside gputop"
         fields.gap("torch", beside if live else fields.absent)
     found = Software(
         nvidia_driver=_first(_DRIVER, fields, NVIDIA, "nvidia_driver"),

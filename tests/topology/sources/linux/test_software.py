@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gputop.topology.model.surroundings import Software
+from gputop.topology.nccl.followed import followed
+from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import software
+from tests.support.nccl.shared_object import library
 from tests.support.places import ROOT
 
 parse = software.SOURCE.parse
@@ -89,7 +93,7 @@ def test_the_systems_nccl_by_the_name_of_its_file() -> None:
 def test_nothing_found_is_reported() -> None:
     found = parsed()
     assert (found.torch, found.nccl) == (None, None)
-    assert found.why("torch") == "not in the active environment nor beside gputop"
+    assert found.why("torch") == "not in the active environment, of PATH's Python nor beside gputop"
     assert parse({"absent": "not in this recording", "files": {}}).software is None
 
 
@@ -114,6 +118,66 @@ def test_environments_and_library_paths_are_looked_through(
     found = parse(raw).software
     assert found is not None
     assert (found.torch, found.nccl) == ("2.9.1+cu130", "2.27.7")
+
+
+def installed(site: Path, torch: str, nccl: bytes) -> str:
+    """Torch and the NCCL beside it, as wheels put them there; the path of the library."""
+    for name in (f"torch-{torch}", "nvidia_nccl_cu13-2.1"):
+        (site / f"{name}.dist-info").mkdir(parents=True)
+    path = site / software.WHEEL
+    path.parent.mkdir(parents=True)
+    path.write_bytes(library(b"NCCL version " + nccl))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("case", "torch", "nccl"),
+    [
+        ("active", "2.9.1", "2.27.7"),  # an environment that somebody activated comes first
+        ("path", "2.10.0", "2.28.9"),  # then what a job gets from PATH, newest Python first
+        ("link", "2.10.0", "2.28.9"),  # and through a link to it
+        ("system", None, "2.26.2"),
+    ],
+)
+def test_a_job_here_gets_the_library_of_the_python_that_starts_it(
+    case: str, torch: str | None, nccl: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gputop has an environment of its own, as pipx gives it one."""
+    base, system = tmp_path / "base", tmp_path / "system"
+    (system / "libnccl.so.2.26.2").parent.mkdir()
+    (system / "libnccl.so.2.26.2").write_bytes(library(b"NCCL version 2.26.2"))
+    (system / "libnccl.so.2").symlink_to("libnccl.so.2.26.2")
+    wheel = ""
+    if case != "system":
+        installed(base / "lib/python3.9/site-packages", "2.4.0", b"2.20.5+cuda12.4")
+        wheel = installed(base / "lib/python3.12/site-packages", "2.10.0", b"2.28.9+cuda13.0")
+    (base / "bin").mkdir(parents=True)
+    (base / "bin/python3").write_text("")
+    (base / "bin/python3").chmod(0o755)
+    if case == "active":
+        venv = tmp_path / "venv"
+        wheel = installed(venv / "lib/python3.12/site-packages", "2.9.1", b"2.27.7+cuda13.0")
+        monkeypatch.setenv("VIRTUAL_ENV", str(venv))
+    first = base / "bin"
+    if case == "link":
+        (tmp_path / "made/bin").mkdir(parents=True)
+        (tmp_path / "made/bin/python3").symlink_to(base / "bin/python3")
+        first = tmp_path / "made/bin"
+    if case != "active":
+        monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    monkeypatch.setenv("PATH", str(first))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(system))
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "own/lib/python3.12/site-packages")])
+    found = parse(software.read(live_tree())).software
+    assert found is not None
+    assert (found.torch, found.nccl) == (torch, nccl)
+    machine = replace(DemoFeed("hgx-h100-8").at(0).machine, software=found)
+    if case == "system":
+        assert followed(machine).endswith(f", the one of this system ({system}/libnccl.so.2)")
+    else:
+        why = f"a job here would load beside torch {torch} ({wheel})"
+        assert followed(machine) == f"predictions follow NCCL {nccl}, which {why}"
 
 
 def test_a_recording_has_no_python(tmp_path: Path) -> None:
