@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from ..model.english import listing
 from ..sources.files.tree import clean
 from .flight.comparing import LIBRARY_FILES, ranks_text
 from .flight.dump import Frame
@@ -31,11 +32,13 @@ SECONDS, ALL_SECONDS = 5.0, 10.0
 """For one process, and for all."""
 AT_ONCE, MOST_RANKS = 8, 64
 MOST_BYTES, MOST_FRAMES = 256 * 1024, 64
+MOST_NAMED = 8
 
 _FRAME = re.compile(
     r"^ {4}(?P<name>\S.{0,200}?) \((?P<file>[^()]{1,300}?)(?::(?P<line>\d{1,7}))?\)$"
 )
-_MAIN = re.compile(r'^Thread \S+ \([^)]*\): "MainThread"$')
+_THREAD = re.compile(r'^Thread (?P<id>\S{1,40}) \([^)]{0,40}\)(?:: "(?P<name>.{0,200})")?$')
+MAIN = "MainThread"
 
 
 class RankStack(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +103,7 @@ def stacks(
         except OSError as refused:
             why = refused.strerror or type(refused).__name__
             return RankStack(rank=rank, pid=pid, trouble=f"py-spy cannot be started: {why}")
-        frames = frames_of(out) if code == 0 else ()
+        frames = frames_of(out, pid) if code == 0 else ()
         trouble = None if frames else _why(error) if code else ODD
         return RankStack(rank=rank, pid=pid, frames=frames, trouble=trouble)
 
@@ -119,17 +122,36 @@ def _why(error: str) -> str:
     return f"py-spy: {lines[-1][:200]}" if lines else ODD
 
 
-def frames_of(text: str) -> tuple[Frame, ...]:
-    """The calls of the main thread in what `py-spy dump` prints, the innermost first."""
-    found: list[Frame] = []
-    inside = False
+class _Thread(msgspec.Struct):
+    """One thread in what py-spy prints."""
+
+    id: str
+    """Its number for the operating system, which of the first thread is that of the process."""
+    name: str | None
+    """None where the program knows no names of threads, or py-spy could not read them."""
+    frames: list[Frame] = []
+
+
+def frames_of(text: str, pid: int | None = None) -> tuple[Frame, ...]:
+    """The calls of the main thread in what `py-spy dump` prints, the innermost first.
+
+    It is the one of that name, else that of the process's own number, else the only one.
+    """
+    threads: list[_Thread] = []
     for line in text.splitlines():
-        if line.startswith("Thread "):
-            inside = _MAIN.match(line) is not None
-        elif inside and (frame := _FRAME.match(line)) is not None and len(found) < MOST_FRAMES:
-            number = int(frame["line"] or 0)
-            found.append(Frame(name=clean(frame["name"]), file=clean(frame["file"]), line=number))
-    return tuple(found)
+        if (thread := _THREAD.match(line)) is not None:
+            threads.append(_Thread(thread["id"], thread["name"]))
+        elif threads and (frame := _FRAME.match(line)) is not None:
+            number, frames = int(frame["line"] or 0), threads[-1].frames
+            if len(frames) < MOST_FRAMES:
+                frames.append(
+                    Frame(name=clean(frame["name"]), file=clean(frame["file"]), line=number)
+                )
+    named = [one for one in threads if one.name == MAIN]
+    nameless = [one for one in threads if one.name is None]
+    first = [one for one in nameless if one.id == str(pid)]
+    only = nameless if len(threads) == 1 else []
+    return next((tuple(one.frames) for one in (*named, *first, *only)), ())
 
 
 def grouped(found: Iterable[RankStack]) -> tuple[StackGroup, ...]:
@@ -161,7 +183,7 @@ def in_words(group: StackGroup) -> str:
     """The text "rank 3: __next__ (torch/utils/data/dataloader.py:701), called at train.py:88"."""
     known = sorted(rank for rank in group.ranks if rank is not None)
     all_known = len(known) == len(group.pids)
-    who = ranks_text(known) if all_known else f"pid {', '.join(map(str, group.pids[:8]))}"
+    who = ranks_text(known) if all_known else f"pid {listing([*map(str, group.pids)], MOST_NAMED)}"
     if group.at is None:
         return f"{who}: {group.trouble or ODD}"
     at, own = group.at, group.own

@@ -13,6 +13,7 @@ from gputop.topology.jobs.stacks import (
     MOST_RANKS,
     NOT_THERE,
     ODD,
+    RankStack,
     frames_of,
     grouped,
     in_words,
@@ -50,6 +51,37 @@ def said(texts: dict[int, str | tuple[int, str] | Exception]) -> list[str]:
 
 def test_only_the_main_thread_is_read() -> None:
     assert [frame.name for frame in frames_of(WAITING)] == ["synchronize", "step", "<module>"]
+
+
+NAMELESS = """Process 3561: python3 rank.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 3561 (idle)
+    load (rank.py:3)
+    <module> (rank.py:6)
+"""
+"""As py-spy 0.4.3 printed it of a program that never imported `threading`."""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (NAMELESS, ["load", "<module>"]),
+        (NAMELESS.replace("Thread 3561", "Thread 0x7F11"), ["load", "<module>"]),
+        (NAMELESS + "Thread 3600 (idle)\n    wait (threading.py:331)\n", ["load", "<module>"]),
+        ("Thread 3600 (idle)\n    wait (threading.py:331)\n" + NAMELESS, ["load", "<module>"]),
+        (NAMELESS.replace("3561 (", "9 (") + "Thread 3600 (idle)\n    wait (a.py:3)\n", []),
+        (NAMELESS.replace("(idle)", '(idle): "worker"'), []),
+        (NAMELESS.replace("(idle)", '(idle): "worker"') + LOADING, ["__next__", "step"]),
+    ],
+)
+def test_a_main_thread_without_a_name_is_that_of_the_process(text: str, names: list[str]) -> None:
+    assert [frame.name for frame in frames_of(text, 3561)] == names
+
+
+def test_processes_without_a_rank_are_counted() -> None:
+    group = grouped(RankStack(rank=None, pid=100 + at, trouble=ENDED) for at in range(64))
+    assert in_words(group[0]).startswith("pid 100, 101, 102, 103, 104, 105, 106, 107 and 56 more:")
 
 
 @pytest.mark.parametrize("count", [2, 8, 64])
