@@ -54,8 +54,11 @@ AREAS = (
     "gputop/checking",
 )
 LEFT_BEHIND = shutil.ignore_patterns(".*", "build", "*.egg-info", "node_modules")
-ALSO = {"topology/diagnosis/": "tests/topology/diagnosis/test_rules.py"}
-"""Tests of a folder that stand for what lies below it: the rules are tested by cases."""
+ALSO = (
+    ("topology/diagnosis/", "tests/topology/diagnosis/test_rules.py"),
+    *((f"{area}/", f"tests/{area}/test_constants.py") for area in AREAS),
+)
+"""Tests of a folder that stand for what lies below it: limits and words, and cases of the rules."""
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 FOR_PEOPLE = ("clean", "plural", "listing", "shorten")
 """Calls that make texts."""
@@ -301,7 +304,7 @@ def mirrored(file: str) -> list[str]:
     folder = path.parent
     while not any((ROOT / folder).glob("test_*.py")):
         folder = folder.parent
-    also = [tests for start, tests in ALSO.items() if file.startswith(start)]
+    also = [tests for start, tests in ALSO if file.startswith(start)]
     # Of a folder and a file in it, in this order or the other, pytest 8.4 runs the file alone.
     return [*(tests for tests in also if folder not in Path(tests).parents), str(folder)]
 
