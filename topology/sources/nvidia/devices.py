@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ...model.part import Raw
 from ...model.source import SourceAbsent
-from .library import GpuLost, NvmlLibrary
+from .library import GpuLost, NvmlLibrary, words_of
 
 T = TypeVar("T")
 
@@ -142,9 +142,9 @@ def _open(library: NvmlLibrary, index: int) -> NvmlDevice:
     except library.binding.NVMLError as error:
         device = NvmlDevice(index, None)
         if getattr(error, "value", None) == library.LOST:
-            device.lost = str(error)
+            device.lost = words_of(error)
         else:
-            device.refused = f"{type(error).__name__}: {error}"
+            device.refused = f"{type(error).__name__}: {words_of(error)}"
         return device
     device = NvmlDevice(index, handle)
     device.pci = device.guarded(

@@ -163,8 +163,8 @@ class NvmlLibrary:
 
     def _refused(self, error: Any) -> Raw:
         if getattr(error, "value", None) == _GPU_IS_LOST:
-            raise GpuLost(str(error)) from error
-        return {"error": f"{type(error).__name__}: {error}"[:200]}
+            raise GpuLost(words_of(error)) from error
+        return {"error": f"{type(error).__name__}: {words_of(error)}"[:200]}
 
 
 def open_library(
@@ -250,7 +250,7 @@ def _absence(error: Any, root: Path) -> SourceAbsent:
     if code == _GPU_IS_LOST:
         return SourceAbsent("NVML cannot start: a GPU has fallen off the bus", "lost")
     seen = f"; {len(nodes)} device nodes /dev/nvidiaN exist" if nodes else ""
-    return SourceAbsent(f"NVML cannot start: {error}{seen}", "failed")
+    return SourceAbsent(f"NVML cannot start: {words_of(error)}{seen}", "failed")
 
 
 def _kernel_version(path: Path) -> str:
@@ -260,6 +260,14 @@ def _kernel_version(path: Path) -> str:
         return ""
     number = next((word for word in words if word[:1].isdigit() and "." in word), None)
     return f" (kernel module {number})" if number else ""
+
+
+def words_of(error: Any) -> str:
+    """The driver's words for an error; its number where they are no text."""
+    try:
+        return str(error)
+    except ValueError:  # the binding asks the driver for them now, and takes them as UTF-8
+        return f"error {getattr(error, 'value', '')}"
 
 
 def refused(answer: Raw) -> bool:

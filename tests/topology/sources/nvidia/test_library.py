@@ -134,3 +134,26 @@ def test_the_fields_of_all_links_of_a_gpu_that_refuses_or_is_lost() -> None:
     )
     with pytest.raises(GpuLost):
         library.fields_of_links(1, ("COUNTED",), range(2))
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_UNKNOWN, 12345])
+def test_words_of_the_driver_that_are_no_text_leave_its_number(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The binding decodes what nvmlErrorString gives as it is asked for words."""
+
+    def words(_: int) -> bytes:
+        return b"err\xff"
+
+    def call(_: object) -> None:
+        raise pynvml.NVMLError(code)
+
+    binding = SimpleNamespace(NVMLError=pynvml.NVMLError, asked=call)
+    monkeypatch.setattr(pynvml.NVMLError, "_errcode_to_string", {})
+    monkeypatch.setattr(pynvml, "nvmlErrorString", pynvml.convertStrBytes(words))
+    library = NvmlLibrary(binding)
+    if code == pynvml.NVML_ERROR_GPU_IS_LOST:
+        with pytest.raises(GpuLost, match=f"error {code}"):
+            library.ask("asked", 0)
+    else:
+        assert str(code) in library.ask("asked", 0)["error"]
