@@ -135,10 +135,18 @@ def _type(terminal: Terminal, made: random.Random) -> None:
     for keys in (data, ENDS, *[b"\x1b"] * 4):
         terminal.type(keys)
         terminal.read(_PAUSE_SECONDS)
+    _wait(terminal)
     if made.random() < _ODD_SIZES:
         terminal.resize(made.randrange(1, 250), made.randrange(1, 80))
         terminal.read(_PAUSE_SECONDS)
     terminal.resize(*made.choice(_SIZES))  # the bytes may have told of another size
+
+
+def _wait(terminal: Terminal) -> None:
+    """Let Esc be a key of its own, whatever else the machine does: what follows it at once is Alt."""
+    end = time.monotonic() + _ANSWER_SECONDS
+    while time.monotonic() < end:
+        terminal.read(_PAUSE_SECONDS)
 
 
 def _press(terminal: Terminal, *keys: str) -> None:
@@ -154,6 +162,8 @@ def _press(terminal: Terminal, *keys: str) -> None:
         while len(terminal.written) != before and time.monotonic() < end:
             before = len(terminal.written)
             terminal.read(_PAUSE_SECONDS)
+        if key == _ESCAPE:
+            _wait(terminal)
 
 
 def _open_palette(terminal: Terminal, key: str) -> None:
@@ -168,7 +178,7 @@ def _open_palette(terminal: Terminal, key: str) -> None:
             terminal.wait_for(_PALETTE_SIGN, _PALETTE_SECONDS)
             return
         terminal.send(_ESCAPE)  # of a panel that random keys opened, and that has no such key
-        terminal.read(_PAUSE_SECONDS)
+        _wait(terminal)
     raise AssertionError(f"no palette: {terminal.text()[-1500:]!r}")
 
 
