@@ -143,7 +143,7 @@ def _type(terminal: Terminal, made: random.Random) -> None:
 
 
 def _wait(terminal: Terminal) -> None:
-    """Let Esc be a key of its own, whatever else the machine does: what follows it at once is Alt."""
+    """Let Esc be a key of its own on a busy machine: with what follows at once it is Alt."""
     end = time.monotonic() + _ANSWER_SECONDS
     while time.monotonic() < end:
         terminal.read(_PAUSE_SECONDS)
