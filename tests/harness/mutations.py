@@ -419,16 +419,14 @@ class Before:
         with self._lock:
             known = self._known.get(tuple(tests))
             mine = self._known.setdefault(tuple(tests), Future())
-        if known is not None:
-            return known.result()
-        try:
-            mine.set_result(found := sound(copy, tests))
-        except BaseException as error:
-            mine.set_exception(error)
-            raise
-        for name in found.failing:
-            print(f"fails without a change, left out: {name}", flush=True)
-        return found
+        if known is None:
+            try:
+                mine.set_result(sound(copy, tests))
+            except BaseException as error:  # noqa: BLE001 - raised where the result is taken
+                mine.set_exception(error)
+            for name in mine.result().failing:
+                print(f"fails without a change, left out: {name}", flush=True)
+        return mine.result()
 
 
 def refuse_blindness(copy: Copy, file: str) -> None:
