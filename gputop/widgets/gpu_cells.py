@@ -45,6 +45,10 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     selected: bool = False
     nic: GpuNic | None = None
     """The NIC that the library takes for this GPU; None where none is known."""
+    nic_pace: tuple[float | None, float | None] = (None, None)
+    """Bytes a second that its NIC sends and receives."""
+    nic_now: str = ""
+    """The same in words, and what its ports counted; only of the selected GPU."""
     recent: Recent | None = None
     """What was read in the last minutes."""
     switch: str = ""

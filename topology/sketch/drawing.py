@@ -14,6 +14,8 @@ from ..wiring.wires import WireKind
 Edge: TypeAlias = frozenset[str]
 """The two graph nodes that an edge of the graph joins."""
 
+NIC_CELLS = 8
+"""Cells of "↑1.2↓3.4", the least for the traffic of a NIC beside its name."""
 TRAFFIC_CELLS = 9
 """Cells of the traffic beside a line: "↑1.8 ↓2.6"."""
 

@@ -16,7 +16,7 @@ import networkx as nx
 from ..sketch import names as text
 from ..wiring.packages import PREFIX, Package
 from ..wiring.wires import WireKind
-from .drawing import TRAFFIC_CELLS, Box, BoxKind, Drawing, Edge, Label, Line, Slot
+from .drawing import NIC_CELLS, TRAFFIC_CELLS, Box, BoxKind, Drawing, Edge, Label, Line, Slot
 from .fabric import FabricLane, Plane, Spoke, edges_between, fabric, grid_lines, place_lanes
 from .metrics import Block, Metrics, arrange, with_rows
 from .packages import (
@@ -412,9 +412,12 @@ class _Layout:
         weak = text.is_weak(nic.wire)
         label = ("!" if left > 0 else "") if weak and "!" not in label else label
         labels = (Label(x + len(name) + 1, y, label, weak),) if label else ()
+        free = wide - len(name) - 1
+        moves = kind is BoxKind.NIC and free >= NIC_CELLS
+        live = Slot(x + len(name) + 1, y, free) if moves else None
         points = ((rail, above.bottom - 1), (rail, y), (x, y))
         self.lines.append(
-            Line((above.id, nic.id), points, WireKind.PCIE, nic.edges, labels, None, weak)
+            Line((above.id, nic.id), points, WireKind.PCIE, nic.edges, labels, live, weak)
         )
 
     def _drop(self, above: Box, box: Box, item: Item) -> None:
@@ -433,7 +436,7 @@ class _Layout:
             labels = tuple(Label(x + 2, top + i, row, weak) for i, row in enumerate(rows))
             # The gap to the next box is free; behind the last there is none.
             wide = room + (box.right < self.block.x + self.block.width)
-            if item.kind == GPU and len(rows) < height and wide >= TRAFFIC_CELLS:
+            if item.kind in (GPU, BoxKind.NIC) and len(rows) < height and wide >= TRAFFIC_CELLS:
                 live = None if coherent else Slot(x + 2, top + len(rows), wide)
         points = ((x, above.bottom - 1), (x, foot))
         ends = (above.id, box.id)

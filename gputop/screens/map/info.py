@@ -10,7 +10,9 @@ from gputop.screens.map.facts import DOT
 from gputop.screens.map.measured import there_and_back
 from gputop.terminal.clean import clean
 from gputop.topology.explain.pair_summary import pair_summary
+from gputop.topology.explain.ports import MOST_COUNTERS, counted, ways
 from gputop.topology.model import units
+from gputop.topology.model.english import first
 from gputop.topology.sketch.drawing import BoxKind
 from gputop.topology.sketch.names import bridge_names, is_weak, nic_rate, short
 from gputop.topology.sketch.packages import package_facts, part_name, plain_names
@@ -73,7 +75,17 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     rate = nic_rate(record)[0]
     ports = getattr(record, "ports", ())
     states = ", ".join(dict.fromkeys(clean(port.state) for port in ports if port.state))
-    return tuple(head), _facts([_pcie(graph, box.id), ("port", rate, ""), ("", states, "")])
+    told = [("port", rate, ""), ("", states, ""), *_ports(report, box)]
+    return tuple(head), _facts([_pcie(graph, box.id), *told])
+
+
+def _ports(report: Report, box: Box) -> list[tuple[str, str, str]]:
+    """What the ports of a NIC carry, and what they have counted."""
+    readings = report.snapshot.readings
+    carried = [text for one in box.members if (text := ways(readings.nic(one)))]
+    errors = [text for one in box.members for text in counted(readings, one)]
+    traffic = f"{', '.join(carried)} GB/s" if carried else ""
+    return [("traffic", traffic, ""), ("counted", first(errors, MOST_COUNTERS), "")]
 
 
 def _drive(report: Report, address: str) -> list[tuple[str, str, str]]:

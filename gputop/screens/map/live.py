@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.topology.model import units
-from gputop.topology.sketch.drawing import Drawing, Line, Slot
+from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Line, Slot
 from gputop.topology.sketch.names import fit, short
 from gputop.topology.wiring.packages import PREFIX
 from gputop.topology.wiring.wires import Wire, WireKind
@@ -50,6 +50,9 @@ def figures(
             ]
     for line in drawing.lines:
         if line.live is not None:
+            if (nic := _nic(drawing, line)) is not None:
+                found.append((line.live, _of_nic(nic, line, readings), "live"))
+                continue
             text, style, mesh = _traffic(line, readings), "live", ""
             measured_text = "" if measured is None else measured.of(line)
             # "↑0.0 ↓0.0" is as good as idle.
@@ -85,6 +88,28 @@ def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
         (rest, "─" * (room - full), "bar-rest"),
         (number, words.rjust(_NUMBER), "live"),
     ]
+
+
+def _nic(drawing: Drawing, line: Line) -> Box | None:
+    """The NIC that a line leads to."""
+    boxes = (drawing.box(end) for end in line.ends)
+    return next((box for box in boxes if box is not None and box.kind is BoxKind.NIC), None)
+
+
+def _of_nic(nic: Box, line: Line, readings: Readings) -> str:
+    """What a NIC sends and receives, over the rate of its slot; "" where it rests, or none knows.
+
+    Fewer lanes than there could be say more than what goes over them.
+    """
+    paces = [readings.nic(member) for member in nic.members]
+    if line.live is None or line.weak or any(None in pace for pace in paces):
+        return ""
+    out, into = (sum(pace[way] or 0.0 for pace in paces) for way in (0, 1))
+    if max(out, into) < _IDLE_GBS * _GIGA:
+        return ""
+    hidden = max((len(label.text) for label in line.labels), default=0)
+    ways = (f"↑{_rate(out)} ↓{_rate(into)}", f"↑{_rate(out)}↓{_rate(into)}", "")
+    return fit(ways, line.live.width).ljust(hidden)
 
 
 def _traffic(line: Line, readings: Readings) -> str:

@@ -57,6 +57,8 @@ def share_of(line: Line, graph: nx.Graph[str], readings: Readings) -> float | No
     it stands for all of them. PCIe beyond the first bridge is shared with others.
     """
     known = {end for end in line.ends if readings.gpu(end) is not None}
+    if not known and line.kind is WireKind.PCIE:
+        return _nic_share(line, graph, readings)
     if len(known) != 1 or line.kind not in _COUNTED:
         return None
     (gpu,) = known
@@ -68,6 +70,17 @@ def share_of(line: Line, graph: nx.Graph[str], readings: Readings) -> float | No
     if out is None or into is None or not rates or None in rates or not sum(rates):
         return None
     return float(max(out, into) / (sum(rates) * _GIGA))
+
+
+def _nic_share(line: Line, graph: nx.Graph[str], readings: Readings) -> float | None:
+    """The load of the slot of a NIC, by what its ports count."""
+    for a, b in line.edges:
+        for end in (a, b):
+            out, into = readings.nic(end)
+            rate = graph.edges[a, b]["wire"].payload_gbs
+            if out is not None and into is not None and rate:
+                return float(max(out, into) / (rate * _GIGA))
+    return None
 
 
 def _others(line: Line, gpu: str) -> Iterator[str]:

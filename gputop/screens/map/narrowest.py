@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gputop.screens.map.info import label
 from gputop.screens.map.links import NVSWITCH, MapLink
 from gputop.screens.map.live import pace
+from gputop.topology.explain.ports import ways
 from gputop.topology.model.cpulist import written
 from gputop.topology.model.gathered import gathered
 from gputop.topology.model.severity import SLOW
@@ -224,6 +225,9 @@ def _range(rates: Iterable[float | None]) -> str:
 
 def _busiest(report: Report, group: Sequence[MapLink]) -> str:
     """The liveliest of these links: traffic out of and into its GPU, GB/s."""
+    if group[0].role == "NIC–PCIe":
+        paces = [report.snapshot.readings.nic(link.device) for link in group]
+        return ways(max(paces, key=lambda pace: (pace[0] or 0.0) + (pace[1] or 0.0))) or UNKNOWN
     if group[0].role not in ("GPU–NVSwitch", "GPU–PCIe", "GPU–GPU"):
         return UNKNOWN
     known = [

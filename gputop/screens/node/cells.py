@@ -9,6 +9,7 @@ from gputop.live.recent import UTILISATION
 from gputop.screens.charts import SPARK_SECONDS, links_past, spark
 from gputop.terminal.clean import clean
 from gputop.topology.explain.places import FAR, NEAR
+from gputop.topology.explain.ports import odd_rails
 from gputop.topology.hardware.vendors import vendor_of
 from gputop.topology.model.cpulist import written
 from gputop.topology.model.units import UNKNOWN, whole
@@ -134,6 +135,23 @@ def nic(row: Row, width: int) -> Line:
     place = _place(row.nic)
     name = left(clean(row.nic.name, 24), max(width - len(place) - 1, 1))
     return ((name, "" if row.nic.taken else "muted"), (f" {place}", PLACE_INKS.get(place, "muted")))
+
+
+def nic_traffic(row: Row, width: int) -> Line:
+    """Bytes that its NIC sends and receives, GB/s; a dash where nobody knows."""
+    return traffic(*row.nic_pace, width, row)
+
+
+def rails(rows: Sequence[Row]) -> str:
+    """Which NIC of GPUs that compute carries much less than the others."""
+    busy = [
+        (clean(row.nic.name, 24), row.nic_pace)
+        for row in rows
+        if row.nic is not None
+        and row.reading is not None
+        and (row.reading.utilization_percent or 0.0) >= BUSY_PERCENT
+    ]
+    return odd_rails(busy)
 
 
 def _place(found: GpuNic) -> str:

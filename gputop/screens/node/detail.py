@@ -106,6 +106,8 @@ def _place(row: Row) -> Iterator[tuple[str, str]]:
     if nic is not None:
         place = f" ({nic.place})" if nic.place else ""
         yield "NIC", f"{nic.text}{place}{f'; {nic.because}' if nic.because else ''}"
+    if row.nic_now:
+        yield "NIC now", row.nic_now
     if row.switch:
         yield "PCIe switch", row.switch
     yield (

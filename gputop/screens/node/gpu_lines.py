@@ -57,10 +57,12 @@ COLUMNS = (
     GpuColumn("NVLink 60 s", 12, 11, cells.link_history),
     GpuColumn("NUMA", 4, 12, common.numa),
     GpuColumn("NIC", 4, 4, cells.nic, at_left=True),
+    GpuColumn("NIC GB/s", 12, 7, cells.nic_traffic, at_left=True),
     GpuColumn("Jobs", 10, 5, cells.job, at_left=True),
 )
 NAME, ADDRESS, LINKS, LINKS_PAST = "Name", "PCI", "NVLink", "NVLink 60 s"
 CLOCK, SLOWED, PCIE, NIC, POWER = "SM MHz", "Slowed by", "PCIe", "NIC", "W"
+NIC_TRAFFIC = "NIC GB/s"
 ROOMY = 110
 """Columns of a terminal from which the power has a bar, and traffic both its ways."""
 TRAFFIC_CELLS = 12
@@ -92,7 +94,8 @@ def rows_of(
             stale,
             devices.links_missing(gpu),
             (shown.mark(gpu.address, jobs=True) if shown is not None else None) or ("", ""),
-            nic=(nics or {}).get(gpu.address),
+            nic=(found := (nics or {}).get(gpu.address)),
+            nic_pace=snapshot.readings.nic(found.name) if found is not None else (None, None),
             recent=recent,
         )
         for gpu in snapshot.machine.gpus
@@ -237,6 +240,7 @@ _FITTING: dict[str, Callable[[GpuColumn, Sequence[Row], int], GpuColumn | None]]
     LINKS_PAST: _fit_links,
     CLOCK: _fit_clock,
     SLOWED: lambda column, rows, _: column if any(map(slowed, rows)) else None,
+    NIC_TRAFFIC: lambda column, rows, _: column if any(map(_nic_known, rows)) else None,
     PCIE: lambda column, rows, _: None if pcie_alike(rows) else column,
     NIC: _fit_nic,
     POWER: _fit_power,
@@ -254,6 +258,10 @@ def _nic_title(rows: Sequence[Row]) -> str:
 
 def _traffic_known(row: Row) -> bool:
     return row.reading is not None and common.fast_traffic(row.reading) != (None, None)
+
+
+def _nic_known(row: Row) -> bool:
+    return row.nic_pace != (None, None)
 
 
 def slowed(row: Row) -> bool:
@@ -293,7 +301,7 @@ def folded(rows: Sequence[Row]) -> str:
     reasons = [None if row.reading is None else row.reading.throttle_reasons for row in rows]
     if None not in reasons and not any(map(slowed, rows)):
         parts.append(cells.clocks(rows))
-    return " · ".join(parts)
+    return " · ".join(filter(None, (*parts, cells.rails(rows))))
 
 
 def _empty(column: GpuColumn, rows: Sequence[Row]) -> bool:

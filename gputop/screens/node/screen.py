@@ -26,6 +26,7 @@ from gputop.screens.node.plots import last, plot_lines, wall_lines, wall_title
 from gputop.screens.node.table import SORTS, GpuTable
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
+from gputop.topology.explain.ports import nic_now
 from gputop.topology.explain.switches import switch_above
 from gputop.topology.model.units import UNKNOWN, seconds
 from gputop.topology.report import Report
@@ -377,9 +378,10 @@ class NodeScreen(View):
         row = next((row for row in self._rows if row.gpu.address == selected), None)
         if row is None:
             return None
-        return replace(
-            row, selected=False, switch=self._places.switch(self.report, row.gpu.address)
-        )
+        switch, now = self._places.switch(self.report, row.gpu.address), ""
+        if self.report is not None and row.nic is not None:
+            now = nic_now(self.report.snapshot.machine, self.report.snapshot.readings, row.nic.name)
+        return replace(row, selected=False, switch=switch, nic_now=now)
 
     def on_gpu_table_gpu_picked(self, message: GpuTable.GpuPicked) -> None:
         """Follow the cursor with the matrix and the details."""

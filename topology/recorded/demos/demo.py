@@ -63,12 +63,16 @@ def opening(name: str, tick: int) -> dict[str, Any]:
 def moving(name: str, tick: int) -> dict[str, Any]:
     """The raw answers that differ from tick to tick."""
     shape, functions = _laid_out(name)
-    gpus = _gpus(functions)
+    gpus, carried = _gpus(functions), {}
+    if tick > 0:  # the first look at a counter tells no rate
+        from . import nics
+
+        carried = {"counters": nics.counters(shape, functions, tick)}
     if shape.gpu.vendor == AMD.id:
         from . import amd
 
-        return {"amdsmi_readings": amd.readings(shape, gpus, tick)}
-    return {"nvml_readings": readings.readings(shape, gpus, tick)}
+        return {"amdsmi_readings": amd.readings(shape, gpus, tick), **carried}
+    return {"nvml_readings": readings.readings(shape, gpus, tick), **carried}
 
 
 def parts(answers: dict[str, Any]) -> dict[str, PartialNode]:

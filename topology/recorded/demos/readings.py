@@ -165,9 +165,13 @@ class Load:
             "rx_kib": [BASE_KIB + round(received.until(self.tick + step)) for step in (0, 1)],
         }
 
-    def _pcie(self) -> dict[str, Any]:
+    def host_level(self) -> float:
+        """Bytes a second over PCIe, one way, on average."""
         lanes = (fault.width if (fault := self.shape.fault_of(self.gpu.number)) else None) or 16
-        level = lanes * 2**self.model.pcie_gen * 0.4e7 * self.work.host if self.busy else 2e4
+        return lanes * 2**self.model.pcie_gen * 0.4e7 * self.work.host if self.busy else 2e4
+
+    def _pcie(self) -> dict[str, Any]:
+        level = self.host_level()
         counts = [
             round(self.wave(level, 0.5, period).at(self.tick) * PCIE_SECONDS) for period in (13, 17)
         ]

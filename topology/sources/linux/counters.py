@@ -101,8 +101,9 @@ def _counts(raw: dict[str, Raw]) -> tuple[tuple[str, int], ...]:
 def _rate(pair: Raw, place: int) -> float | None:
     """Bytes a second, in one of both directions."""
     found = pair[place] if isinstance(pair, list) and len(pair) == 2 else None
-    known = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if known and 0 <= found < MOST_RATE else None
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    return float(found) if 0 <= found < MOST_RATE else None
 
 
 def _of_rdma(devices: dict[str, Raw], rates: dict[str, Raw]) -> Iterator[DeviceCounters]:

@@ -247,7 +247,7 @@ def test_nvlink_traffic_stays_below_what_the_links_carry_and_counts_up() -> None
         answer = demo.moving("hgx-h100-8", tick)["nvml_readings"]
         counters = answer["devices"][0]["nvlink_counters"]
         totals += counters["tx_kib"]
-        (part,) = demo.parts(demo.moving("hgx-h100-8", tick)).values()
+        part = demo.parts(demo.moving("hgx-h100-8", tick))["nvml_readings"]
         rate = part.gpu_readings[0].nvlink_tx_bytes_per_second
         assert rate is not None
         assert 0 < rate < most
