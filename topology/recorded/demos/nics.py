@@ -12,8 +12,9 @@ from .shape import DemoShape
 SHARE, SWING = 0.4, 0.2
 """Of what the GPU moves over PCIe on average: with GPUDirect RDMA all of it goes there too, so it
 stays below that."""
-WHOLE_TICKS = 16
-"""All counters are read once in so many ticks, as of a live node."""
+TICKS, WHOLE_TICKS = 2, 16
+"""Rates are new once in so many ticks, and all counters are read once in so many, as of a live
+node."""
 WORD = 4
 """Bytes in one count of a port."""
 
@@ -31,7 +32,7 @@ def counters(shape: DemoShape, functions: tuple[Function, ...], tick: int) -> di
         load = Load(shape, gpus[place * len(gpus) // len(nics)], tick)
         level = SHARE * load.host_level() if load.work.links else 0.0
         waves = [Wave(level, SWING, period, load.phase) for period in (23, 27)]
-        sent, received = (float(f"{wave.at(tick):.4g}") for wave in waves)
+        sent, received = (float(f"{wave.at(tick - tick % TICKS):.4g}") for wave in waves)
         whole = tick - tick % WHOLE_TICKS
         total = [str(round(wave.until(whole) / WORD)) for wave in waves]
         interface = shape.nic.interface.format(index=nic.number)
