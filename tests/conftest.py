@@ -23,7 +23,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from gputop import app
-from tests import idle, shared_predictions, workers
+from tests import idle, shared_demos, shared_predictions, workers
 from tests.idle import draw_later, wait_for_idle
 from tests.shared_styles import parse_once
 from tests.support.added import without_what_is_added
@@ -54,6 +54,7 @@ assert hasattr(Stylesheet, "_parse_rules")
 Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
 
 shared_predictions.share()
+shared_demos.share()
 
 # Apps tidy up where a test asks for it: by the clock the slowest machine would collect most often.
 assert {"FIRST_SECONDS", "LEAST_SECONDS"} <= vars(app).keys()
