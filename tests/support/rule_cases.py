@@ -34,6 +34,7 @@ import msgspec
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.expectation.reference import Reference, named, of_snapshot
+from gputop.topology.model.severity import Verdict
 from gputop.topology.model.snapshot import NodeSnapshot, decode
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
@@ -113,6 +114,12 @@ def base(name: str) -> NodeSnapshot:
 def base_ids(name: str) -> tuple[str, ...]:
     """What the rules say of a base as it is."""
     return ids(diagnosed(base(name)))
+
+
+@cache
+def base_verdict(name: str) -> Verdict:
+    """The verdict over a base as it is."""
+    return diagnosed(base(name)).verdict
 
 
 @cache

@@ -223,8 +223,7 @@ def test_two_snapshots_are_compared(tmp_path: Path) -> None:
     assert {fact["kind"] for fact in others} <= {"open"}
 
 
-@pytest.mark.parametrize("before", names())
-@pytest.mark.parametrize("after", ["sick-h100-8", "mi300x-8", ""])
+@pytest.mark.parametrize(("before", "after"), turns(names(), ["sick-h100-8", "mi300x-8", ""]))
 def test_what_differs_is_what_the_command_says(before: str, after: str) -> None:
     found = answer_of(compared(DiffRequest(before=before, now=after or "-")))
     facts = told("compare", before=before, after=after)["facts"]

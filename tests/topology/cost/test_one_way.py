@@ -18,6 +18,7 @@ from gputop.topology.model import quantities
 from gputop.topology.model.snapshot import DataVerdict, EnvironmentVariable, Measurement
 from gputop.topology.node import Node
 from gputop.topology.recorded.demos.demo import names
+from tests.grid import turns
 from tests.support.snapshots import demo_node
 
 GIB = 1 << 30
@@ -62,8 +63,7 @@ def _busbw(call: CallTime, us: float) -> float:
     return call.busbw_gbs * call.us / us
 
 
-@pytest.mark.parametrize("case", SET)
-@pytest.mark.parametrize("demo", names())
+@pytest.mark.parametrize(("demo", "case"), turns(names(), SET))
 def test_calls_explain_and_cost_state_one_way_and_one_figure(demo: str, case: str) -> None:
     node = _node(demo, case)
     gpus = [gpu.address for gpu in node.machine.gpus]

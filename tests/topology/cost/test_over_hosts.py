@@ -10,6 +10,7 @@ from gputop.topology.expectation.calls.times import CallTime, TimesOfCalls
 from gputop.topology.expectation.modelled import modelled
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
+from tests.grid import turns
 from tests.support.snapshots import demo_node, gpus_of
 
 GIB = 1 << 30
@@ -17,8 +18,10 @@ OFF = 0.1
 """How far the rate of NICs that others reach is from the one that the library counts with."""
 
 
-@pytest.mark.parametrize("hosts", [2, 4, 16])
-@pytest.mark.parametrize("demo", ["hgx-h100-8", "hgx-a100-8", "pcie-l40s-8", "mi300x-8"])
+@pytest.mark.parametrize(
+    ("demo", "hosts"),
+    turns(["hgx-h100-8", "hgx-a100-8", "pcie-l40s-8", "mi300x-8"], [2, 4, 16]),
+)
 def test_a_rail_has_what_its_nic_carries(demo: str, hosts: int) -> None:
     node = demo_node(demo)
     rates = [(port.rate_gbit or 0) / 8 for nic in node.machine.rdma for port in nic.ports]

@@ -12,7 +12,7 @@ from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.record import Gap, Record
 from gputop.topology.model.severity import Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
-from tests.support.rule_cases import base, diagnosed, edited
+from tests.support.rule_cases import base, base_verdict, diagnosed, edited
 
 BOARD, CARDS, TRAY = "demo hgx-h100-8", "demo pcie-l40s-8", "demo gb200-nvl72-tray"
 OAM, CUBE = "demo mi300x-8", "demo dgx-1v"
@@ -164,7 +164,7 @@ def test_answers_that_agree_are_believed(what: str, name: str, edits: dict[str, 
 def test_nonsense_and_contradictions_are_no_health(
     what: str, name: str, edits: dict[str, Any]
 ) -> None:
-    assert diagnosed(base(name)).verdict == Verdict.HEALTHY
+    assert base_verdict(name) == Verdict.HEALTHY
     found = diagnosed(changed(name, edits))
     assert found.verdict != Verdict.HEALTHY
     assert what in [lack.what for lack in found.lacking]

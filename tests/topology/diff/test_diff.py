@@ -15,6 +15,7 @@ from gputop.topology.model.machine import Machine
 from gputop.topology.model.readings import NvLinkReading
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot, decode, encode
+from tests.grid import share
 from tests.support.rule_cases import HOUR_SECONDS, base, cases, edited, with_figures
 
 H100 = base("demo hgx-h100-8")
@@ -124,14 +125,14 @@ def test_the_line_that_answers(before: NodeSnapshot, now: NodeSnapshot, said: st
     assert compared(before, now).answer[0] == said
 
 
-@pytest.mark.parametrize("name", sorted(CASES)[::9])
+@pytest.mark.parametrize("name", share(sorted(CASES)[::9], 3))
 def test_a_node_beside_itself_is_the_same(name: str) -> None:
     found = compared(CASES[name].snapshot, CASES[name].snapshot)
     assert found.verdict is DiffVerdict.SAME, found.answer
     assert not found.uncompared or CASES[name].snapshot.machine.gpus
 
 
-@pytest.mark.parametrize("name", sorted(CASES)[::5])
+@pytest.mark.parametrize("name", share(sorted(CASES)[::5], 4))
 def test_the_way_back_is_never_worse_by_a_finding(name: str) -> None:
     """What came one way is gone the other way, where both were asked."""
     case = CASES[name]
@@ -291,7 +292,7 @@ def test_a_driver_that_does_not_answer_is_no_all_clear() -> None:
     assert compared(base(case.base), sister(case.snapshot)).verdict is DiffVerdict.CANNOT_TELL
 
 
-@pytest.mark.parametrize("name", sorted(CASES)[::4])
+@pytest.mark.parametrize("name", share(sorted(CASES)[::4], 4))
 def test_the_first_line_always_says_something(name: str) -> None:
     case = CASES[name]
     said, compared_ = compared(base(case.base), case.snapshot).answer

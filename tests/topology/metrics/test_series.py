@@ -18,6 +18,7 @@ from gputop.topology.model.readings import GpuReading, NvLinkReading
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
+from tests.grid import share
 from tests.support.rule_cases import base, cases, edited
 
 H100 = base("demo hgx-h100-8")
@@ -64,7 +65,7 @@ def test_every_demo_is_written_as_prometheus_reads_it(name: str) -> None:
     assert all(one.name.endswith("_total") == (one.kind is SeriesKind.COUNTER) for one in own)
 
 
-@pytest.mark.parametrize("name", [case.name for case in cases()][::7])
+@pytest.mark.parametrize("name", share([case.name for case in cases()][::7], 3))
 def test_the_verdict_is_that_of_the_rules(name: str) -> None:
     case = next(one for one in cases() if one.name == name)
     found = values(made(case.snapshot), "gputop_verdict")

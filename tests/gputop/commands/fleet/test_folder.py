@@ -101,7 +101,14 @@ def test_since_says_what_came(ask: Asked, folder: str, tmp_path: Path) -> None:
         ((".", "--since", "/nowhere"), "No such file"),
     ],
 )
-def test_wrong_usage_is_64_and_one_line(ask: Asked, arguments: tuple[str, ...], word: str) -> None:
+def test_wrong_usage_is_64_and_one_line(
+    ask: Asked,
+    arguments: tuple[str, ...],
+    word: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
     code, out, err = ask(*arguments)
     assert (code, out) == (64, "")
     assert word in err.splitlines()[-1]

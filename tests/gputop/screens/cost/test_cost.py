@@ -54,8 +54,9 @@ def found_by(screen: CostScreen) -> CostAnswer:
 SHOWN: dict[str, tuple[str, ...]] = {"training": (), "serving": ("v", "tab", "v")}
 
 
-@pytest.mark.parametrize("size", SIZES, ids=shown_size)
-@pytest.mark.parametrize(("demo", "what"), turns(DEMOS, tuple(SHOWN)))
+@pytest.mark.parametrize(
+    ("demo", "what", "size"), turns(DEMOS, tuple(SHOWN), SIZES), ids=shown_size
+)
 def test_picture(snap_compare: Any, demo: str, what: str, size: tuple[int, int]) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await show(pilot, demo, *SHOWN[what])

@@ -44,7 +44,9 @@ def test_an_echo_needs_rows_that_exist() -> None:
 
 
 def test_of_two_rows_one_is_always_told() -> None:
-    rows = [row.id for row in table()]
+    # A row that is silent beside none is told beside any.
+    rows = [row.id for row in table() if row.after]
+    assert len(rows) > 50
     assert all(without_echoes({one, other}) for one in rows for other in rows)
 
 
