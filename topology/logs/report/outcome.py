@@ -67,10 +67,22 @@ def outcome_of(log: LogReport) -> RunOutcome:
         return RunOutcome(
             RunState.FINISHED, f"the run came to its end{_ranks(log)}", done.lines[-1]
         )
+    if latest is not None and (line := _timed_out(log, latest.lines[-1])) is not None:
+        said = f"{_BEFORE_IT[latest.what]}{_ranks(log)} before a collective timed out"
+        return RunOutcome(RunState.UNKNOWN, said, line)
     if latest is not None:
         state = f"{_WENT_ON[latest.what]}{_ranks(log)} up to the end of this text"
         return RunOutcome(RunState.RUNS, state, latest.lines[-1])
     return _of_communicator(log)
+
+
+def _timed_out(log: LogReport, since: int) -> int | None:
+    """The first line from this one on that tells of a collective's time-out; None without one.
+
+    A progress bar ends in no newline, so the time-out may stand behind it in its own line.
+    """
+    lines = (one.line for one in log.progress if one.work is not None and one.line >= since)
+    return min(lines, default=None)
 
 
 def _ended(log: LogReport, ended: Reached, latest: Reached | None) -> RunOutcome:

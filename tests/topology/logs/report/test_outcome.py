@@ -121,3 +121,24 @@ def test_a_scheduler_may_end_a_run(lines: tuple[str, ...], state: RunState, word
     found = outcome_of(read_log([line.encode() for line in lines], signs=known_signs()))
     assert found.state is state
     assert words in found.sentence
+
+
+BAR = "Epoch 0:   6%|##   | 32040/500150 [6:28:43<94:39:17,  1.37it/s, loss=2.6]"
+LATE = (
+    "[E ProcessGroupNCCL.cpp:458] [Rank 7] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=64088, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 25625251 milliseconds "
+    "before timing out."
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        ([f"{BAR}{LATE}"], RunState.UNKNOWN),  # a bar ends in no newline
+        ([BAR, LATE], RunState.UNKNOWN),
+        ([LATE, BAR], RunState.RUNS),  # somebody told the watchdog to end nothing
+        ([BAR], RunState.RUNS),
+    ],
+)
+def test_no_run_goes_on_whose_collective_timed_out(lines: list[str], state: RunState) -> None:
+    assert outcome(*lines).state is state
