@@ -58,7 +58,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 
-STACKS_HEAD = "Stacks, by py-spy, which was asked for (--stacks):"
+STACKS_HEAD = "Stacks, by py-spy:"
 
 
 def stacks_of(report: JobsReport) -> tuple[tuple[StackGroup, ...], ...]:
@@ -78,7 +78,8 @@ def stack_blocks(groups: Sequence[StackGroup]) -> Iterator[Block]:
 
 
 NOTHING_SAVED = (
-    "no dump of PyTorch's flight recorder, no answer of NCCL's RAS and no records of its Inspector"
+    "no dump of PyTorch's flight recorder or of py-spy, no answer of NCCL's RAS and no records of "
+    "its Inspector"
 )
 LONGEST_WAIT, LONGEST_WATCH = 60.0, 3600.0
 COLUMNS = (
@@ -106,7 +107,7 @@ class JobsRequest(NodeRequest, frozen=True, kw_only=True):
     Reads /proc twice, 2 s apart (--over), watches the GPUs meanwhile, asks NCCL's RAS service of
     the jobs on this machine (--no-ras), and reads dumps of PyTorch's flight recorder and records
     of NCCL's Inspector where the ranks write them; --from takes such dumps and records, and what
-    `ncclras` printed, too. Nothing is started, stopped or written.
+    `ncclras` and `py-spy dump` printed, too. Nothing is started, stopped or written.
     """
 
     clashes: ClassVar[tuple[Clash, ...]] = (
@@ -184,7 +185,7 @@ class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
 
     hidden: ClassVar[tuple[str, ...]] = ("report", "snapshot", "coded")
     stacks: tuple[tuple[StackGroup, ...], ...] | msgspec.UnsetType = msgspec.UNSET
-    """With --stacks: of each job, its ranks by their innermost call."""
+    """With --stacks, or where stacks were kept: of each job, its ranks by their innermost call."""
     remarks = ()
     simulated: bool
     """Whether the node is a demo, whose processes nobody runs."""
@@ -297,7 +298,11 @@ def of_material(found: JobMaterial, sources: Sequence[str], *, coded: bool = Fal
         snapshot = None
         if not set(found.others).isdisjoint(sources):  # not of files that only lie beside
             warn(str(error))
-    return answer_of(found.report(snapshot), snapshot, coded=coded)
+    report = found.report(snapshot)
+    said = answer_of(report, snapshot, coded=coded)
+    if not found.stacks:
+        return said
+    return msgspec.structs.replace(said, stacks=found.stacks_of(report))
 
 
 def of_node(snapshot: NodeSnapshot) -> JobsAnswer:

@@ -1,4 +1,4 @@
-"""What files say of jobs: a recorded node, dumps, saved answers of RAS, the Inspector's records.
+"""What files say of jobs: a recorded node, dumps, RAS, the Inspector's records and stacks.
 
 Answers and records of a process that the node lists belong to its job; the rest stands alone.
 """
@@ -30,6 +30,10 @@ from .ras.homes import told_apart
 from .ras.places import RasPlace
 from .saved import SavedAnswer, SavedRas, by_job, communicators_of, states_with_answers
 from .saved import named as saved_in
+from .saved_stacks import by_job as stacks_by_job
+from .saved_stacks import named as stacks_in
+from .saved_stacks import state_of as state_of_stacks
+from .stacks import RankStack, StackGroup, grouped
 from .standing import JobState
 
 CLOCKS_SECONDS = 5.0
@@ -44,6 +48,8 @@ class JobMaterial(msgspec.Struct, frozen=True, kw_only=True):
     dumps: FoundDumps = FoundDumps()
     saved: SavedRas = SavedRas()
     records: InspectorRecords = InspectorRecords()
+    stacks: tuple[RankStack, ...] = ()
+    """What py-spy printed of processes."""
     others: tuple[str, ...] = ()
     """Sources that hold something else, or something else too."""
     refused: tuple[tuple[str, str], ...] = ()
@@ -52,11 +58,21 @@ class JobMaterial(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def told(self) -> bool:
         """Whether any of it was read."""
-        return bool(self.dumps.dumps or self.saved.answers or self.records.operations)
+        return bool(
+            self.dumps.dumps or self.saved.answers or self.records.operations or self.stacks
+        )
 
     def report(self, snapshot: NodeSnapshot | None) -> JobsReport:
         """What it says of jobs, beside a node or alone."""
-        return of_files(snapshot, self.dumps, self.saved, self.records)
+        report = of_files(snapshot, self.dumps, self.saved, self.records)
+        _, left = stacks_by_job(self.stacks, report.jobs)
+        alone = (state_of_stacks(left),) if left else ()
+        return msgspec.structs.replace(report, jobs=(*alone, *report.jobs))
+
+    def stacks_of(self, report: JobsReport) -> tuple[tuple[StackGroup, ...], ...]:
+        """Of each job of the report the ranks by their innermost call, where stacks were kept."""
+        groups, left = stacks_by_job(self.stacks, report.jobs)
+        return (grouped(left), *groups[1:]) if left else tuple(groups)
 
 
 def material_in(sources: Sequence[str], *, texts: bool = True) -> JobMaterial:
@@ -69,11 +85,13 @@ def material_in(sources: Sequence[str], *, texts: bool = True) -> JobMaterial:
     dumps = read_dumps(paths, follow=True) if paths else FoundDumps()
     saved, others = saved_in(others) if texts else (SavedRas(), others)
     recorded, others = records_in(others)
+    stacks, others = stacks_in(others)
     records = read_records(recorded, follow=True)
     return JobMaterial(
         dumps=dumps,
         saved=saved,
         records=records,
+        stacks=stacks,
         others=others,
         refused=(*cut, *dumps.refused, *saved.refused, *records.refused),
     )

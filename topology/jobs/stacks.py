@@ -39,6 +39,8 @@ _FRAME = re.compile(
 )
 _THREAD = re.compile(r'^Thread (?P<id>\S{1,40}) \([^)]{0,40}\)(?:: "(?P<name>.{0,200})")?$')
 MAIN = "MainThread"
+AUTOGRAD, BOOTSTRAP = "/torch/autograd/", "_bootstrap"
+"""Where a backward pass waits for its threads; the outermost call of a thread of Python's."""
 
 
 class RankStack(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +153,24 @@ def frames_of(text: str, pid: int | None = None) -> tuple[Frame, ...]:
     nameless = [one for one in threads if one.name is None]
     first = [one for one in nameless if one.id == str(pid)]
     only = nameless if len(threads) == 1 else []
-    return next((tuple(one.frames) for one in (*named, *first, *only)), ())
+    main = next(iter((*named, *first, *only)), None)
+    return () if main is None else (*_in_backward(main, threads), *main.frames)
+
+
+def _in_backward(main: _Thread, threads: Sequence[_Thread]) -> list[Frame]:
+    """What PyTorch runs in its own thread while the main one waits in a backward pass.
+
+    Hooks of DDP, FSDP and DeepSpeed call collectives there. Python started no such thread.
+    """
+    inside = main.frames[:1]
+    if not inside or AUTOGRAD not in f"/{inside[0].file}":
+        return []
+    own = [
+        one.frames
+        for one in threads
+        if one is not main and one.frames and not one.frames[-1].name.endswith(BOOTSTRAP)
+    ]
+    return own[0] if len(own) == 1 else []
 
 
 def grouped(found: Iterable[RankStack]) -> tuple[StackGroup, ...]:

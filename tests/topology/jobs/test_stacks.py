@@ -79,6 +79,40 @@ def test_a_main_thread_without_a_name_is_that_of_the_process(text: str, names: l
     assert [frame.name for frame in frames_of(text, 3561)] == names
 
 
+BACKWARD = """Process 42: python3 fine_tune.py
+Thread 42 (idle): "MainThread"
+    backward (torch/autograd/__init__.py:266)
+    training_loop (fine_tune.py:410)
+Thread 928 (idle): "Thread-1"
+    wait (threading.py:324)
+    run (tqdm/_monitor.py:60)
+    _bootstrap_inner (threading.py:1016)
+    _bootstrap (threading.py:973)
+Thread 4076 (idle)
+Thread 4079 (active)
+    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)
+    hook (stage3.py:30)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "innermost"),
+    [
+        (BACKWARD, "all_gather_into_tensor"),
+        (BACKWARD.replace("torch/autograd/", "mine/"), "backward"),
+        (BACKWARD.partition("Thread 4076")[0], "backward"),
+        (
+            BACKWARD + "Thread 5 (active)\n    hook (a.py:3)\n",
+            "backward",
+        ),  # which one, is not known
+    ],
+)
+def test_a_backward_pass_is_where_its_own_thread_is(text: str, innermost: str) -> None:
+    frames = frames_of(text, 42)
+    assert frames[0].name == innermost
+    assert frames[-1].name == "training_loop"
+
+
 def test_processes_without_a_rank_are_counted() -> None:
     group = grouped(RankStack(rank=None, pid=100 + at, trouble=ENDED) for at in range(64))
     assert in_words(group[0]).startswith("pid 100, 101, 102, 103, 104, 105, 106, 107 and 56 more:")

@@ -22,7 +22,8 @@ BY_DESIGN = (
 )
 BEFORE_ITS_CALL = (
     "program does before it calls: it computes, loads data, or waits for a lock, for another "
-    f"program or for its own GPU; {BY_DESIGN}"
+    f"program or for its own GPU; {BY_DESIGN}. What `py-spy dump` prints of it, kept beside these, "
+    "shows where it is"
 )
 EARLIER_WORK = (
     "GPU does meanwhile: more work than the others have, the same more slowly, that of another "

@@ -176,6 +176,8 @@ class _Named(msgspec.Struct):
     coll: str = ""
     p2p: str = ""
     event_trace_ts: msgspec.Raw = msgspec.Raw()
+    captured: Any = msgspec.field(default=False, name="graphCaptured")
+    """v5.0: a captured graph called it, whose callback stands in the stream."""
 
 
 class _Kernel(msgspec.Struct):
@@ -395,7 +397,7 @@ def _operation(line: _Line) -> FinishedOperation | None:
         on_gpu=told.timing_source == "kernel_gpu",
         written_at=written_at,
         stated_gbs=told.busbw_gbs,
-        called_at=called_at,
+        called_at=None if name.captured else called_at,
         begun_at=begun_at,
     )
 

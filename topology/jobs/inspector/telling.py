@@ -406,6 +406,7 @@ def _ranks(operations: Iterable[FinishedOperation], inspected: Inspected) -> Ite
             waiting=waits.get(rank),
             rank=rank,
             pid=None,
+            elsewhere=None if one.pid is None else (one.host, one.pid),
             label=f"rank {rank}",
             trouble=trouble(inspected, rank),
             last=LastCollective(f"{spoken(one.name)} {one.number}", KnownBy.INSPECTOR),

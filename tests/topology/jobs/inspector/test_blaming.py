@@ -81,6 +81,16 @@ def test_a_trace_that_cannot_be_takes_no_record_along(trace: object, tmp_path: P
     assert (one.called_at, one.begun_at, one.ahead_seconds) == (None, None, None)
 
 
+def test_the_calls_of_a_captured_graph_prove_nothing_of_its_program(tmp_path: Path) -> None:
+    line = record(1, 1, 245.0, ahead=lambda *_: 40)
+    line["coll_perf"]["graphCaptured"] = True
+    path = tmp_path / "vm-pid701.log"
+    path.write_text(json.dumps(line))
+    (one,) = read([str(path)]).operations
+    assert one.ahead_seconds is None
+    assert one.begun_at is not None
+
+
 def test_a_trace_tells_how_long_a_step_takes_where_the_plugin_wrote_at_once(tmp_path: Path) -> None:
     files = lines(lambda rank, _: 245.0 if rank else 29_000.0, ahead=lambda *_: 98)
     for rank, text in files.items():
