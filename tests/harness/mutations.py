@@ -56,6 +56,7 @@ AREAS = (
 LEFT_BEHIND = shutil.ignore_patterns(".*", "build", "*.egg-info", "node_modules")
 ALSO = (
     ("topology/diagnosis/", "tests/topology/diagnosis/test_rules.py"),
+    ("topology/expectation/domains.py", "tests/topology/explain/test_domains.py"),
     *((f"{area}/", f"tests/{area}/test_constants.py") for area in AREAS),
 )
 """Tests of a folder that stand for what lies below it: limits and words, and cases of the rules."""
