@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.fleet_made import write
-from tests.support.places import RECORDINGS
+from tests.support.places import RECORDINGS, ROOT
 from tests.support.terminal import APP, Terminal
 
 LEAVING = b"\x03\x04\x11\x12\x13\x1a\x1c"
@@ -22,6 +24,9 @@ LEAVING = b"\x03\x04\x11\x12\x13\x1a\x1c"
 _KEYS = b"qx"
 """Keys that end the app or write a file: text in a line or a paste, no key of a screen."""
 _SIZE = (100, 30)
+_RECORDING = "night.gtrec"
+_MOVES = (b"", b"c", b",", b".", b"<", b">", b"-", b"+", b"N", b"B", b"H", b"D", b"/", b"w")
+"""Keys of the time bar, and dialogs over it."""
 _PAUSE_SECONDS = 0.05
 _ANSWER_SECONDS = 20.0
 _FIRST_SECONDS = (0.0, 0.3)
@@ -134,6 +139,13 @@ def typed(seed: int, count: int, processes: int) -> int:
     done: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder, "checks"), 40)
+        command = [sys.executable, "-m", "gputop", "record", "--demo", "sick-h100-8"]
+        subprocess.run(
+            [*command, "-o", str(Path(folder, _RECORDING)), "--duration", "5s"],
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         shares = [
             _Share(seed, place, first, min(_SHARE, count // TRIALS - first), folder)
             for first in range(0, count // TRIALS, _SHARE)
@@ -151,7 +163,7 @@ def typed(seed: int, count: int, processes: int) -> int:
     return 1 if faults else 0
 
 
-TRIALS = 3
+TRIALS = 4
 _SHARE = 30
 """Sequences that one process types before the next app."""
 
@@ -166,18 +178,23 @@ class _Share:
 
     def trial(self) -> _Trial:
         """The app, and the places in which is typed, from another one in each share."""
-        openers = (b"", b"/", b"?", b"w", b"&", b"f", b"t", b"\x10", b"v", b"u", b"m", b"z", b"d")
+        openers = (
+            *(b"", b"/", b"?", b"w", b"&", b"f", b"t", b"\x10", b"v", b"u", b"m", b"z", b"d"),
+            *(b"D", b"H", b"\x12"),  # another node, the events, a recording
+        )
         screens = [str(number).encode() + key for number in range(1, 10) for key in openers]
         tabs = [
             str(number).encode() + key
             for number in range(1, 6)
             for key in (b"", b"/", b"?", b"&", b"t", b"\r", b"\x10")
         ]
+        moves = [one[:1] + key for one in screens[:: len(openers)] for key in _MOVES]
         snapshot = str(RECORDINGS / "hgx-h200-4gpu-live/snapshot.json")
         arguments, ready, places = (
             (["--demo", "sick-h100-8"], APP, screens),
             (["--from", snapshot], APP, screens),
             (["fleet", str(Path(self.folder, "checks"))], "quit", tabs),
+            (["replay", str(Path(self.folder, _RECORDING))], APP, moves),
         )[self.place]
         start = self.first % len(places)
         return _Trial(arguments, ready, places[start:] + places[:start], self.folder)
