@@ -6,8 +6,9 @@ saw, did or read. What has the head of a log's line, or begins with the message,
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
-from .no_output import MOST
+from .no_output import MOST, without_numbers
 
 _HEAD = re.compile(
     r"^[\s>|]*(?:\d{4}[-/]\d\d|\[(?![^\]]*\]\()|<\d|[\w./-]+:\d+|\(\w{1,30}(?: [^)]{1,60})?\) "
@@ -50,7 +51,7 @@ _LISTED = re.compile(
     r"|Changelog|\[BUG ?FIX\]|Release notes|Closes #\d+|Subject: \[PATCH|\[[ xX]\] |Bug \d{2,7}: "
     r"|Q: |Changed: (?!MRL)|(?:commit )?[0-9a-f]{7,40}:? (?:Fix|Add|Handle|Avoid|Do not|Don't"
     r"|Remove|Improve|Report|Retry)"
-    r"|#\d{3,6}:? (?!\d|0x|ERROR|in )|v\d+\.\d+[.\d]*: (?:no|fix|add|better)\b)"
+    r"|#\d{3,6}:? (?!\d|ERROR|in )|v\d+\.\d+[.\d]*: (?:no|fix|add|better)\b)"
 )
 """Entries of changelogs, of lists of issues and of what is known."""
 _COMMENT = re.compile(
@@ -85,7 +86,11 @@ def is_told(line: str) -> bool:
 
     A message between backticks with words around it, or words of somebody who tells.
     """
-    text = line[:MOST]
+    return _is_told(without_numbers(line))
+
+
+@lru_cache(1024)  # a program that fails says one thing again and again
+def _is_told(text: str) -> bool:
     if _COMMENT.match(text) or _LISTED.match(text):
         return True
     if _HEAD.match(text):

@@ -219,6 +219,7 @@ def _outcomes(group: _Group) -> Iterator[tuple[TextSection, _Outcome]]:
             outcome = f"another output of {form.id}; the first one is used"
         else:
             outcome = group.read.get(section.first) or _parsed(section)
+            group.read[section.first] = outcome
         if isinstance(outcome, PartialNode):
             if _of_others(outcome, [before for other, before in parts if other is form]):
                 outcome = f"an output of {form.id} that shows other GPUs"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from types import ModuleType
+
 import pytest
 
 from gputop.topology.diagnosis.symptoms.explain import table
+from gputop.topology.model import no_output, told
 from gputop.topology.model.no_output import is_no_output
 from gputop.topology.model.told import is_told
 
@@ -120,3 +124,11 @@ def test_what_programs_print_counts(line: str) -> None:
 
 def _said(line: str) -> bool:
     return is_no_output(line) or is_told(line)
+
+
+@pytest.mark.parametrize("module", [told, no_output])
+def test_no_pattern_knows_one_digit_from_another(module: ModuleType) -> None:
+    patterns = [one.pattern for one in vars(module).values() if isinstance(one, re.Pattern)]
+    bare = [re.sub(r"\{\d*,?\d*\}|0-9|\\u\w{4}", "", pattern) for pattern in patterns]
+    assert bare
+    assert [pattern for pattern in bare if re.search(r"\d", pattern)] == []

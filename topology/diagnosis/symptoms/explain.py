@@ -125,17 +125,31 @@ def _expanded(row: Symptom) -> Symptom:
         raise ValueError(f"{row.id}: no function is called {unknown.pop()}")
     patterns = [pattern.replace("{cuda}", SAYS_CUDA) for pattern in row.any]
     if row.codes:
-        patterns.append(f"{SAYS_CODE}(?:{'|'.join(map(str, row.codes))})\\b")
+        patterns.append(_says_one_of(row.codes))
     return msgspec.structs.replace(row, any=tuple(patterns))
+
+
+def _says_one_of(codes: Iterable[int]) -> str:
+    return f"{SAYS_CODE}(?:{'|'.join(map(str, codes))})\\b"
 
 
 @cache
 def known_signs() -> Signs:
-    """All patterns that may match a line which the library did not mark as its own."""
+    """All patterns that may match a line which the library did not mark as its own.
+
+    Codes of CUDA are looked for all at once: a pattern for each row that has some is slow.
+    """
     rows = [row for row in table() if OTHER in row.levels]
     defects = (pattern for defect in known() for pattern in defect.says)
+    coded = [row.codes for row in rows if row.codes and not (row.general or row.plain)]
+    apart = {_says_one_of(codes) for codes in coded}
+    said = (pattern for row in rows if not row.general for pattern in row.any)
     return Signs(
-        (*(pattern for row in rows if not row.general for pattern in row.any), *defects),
+        (
+            *(pattern for pattern in said if pattern not in apart),
+            _says_one_of(code for codes in coded for code in codes),
+            *defects,
+        ),
         (pattern for row in rows if row.general for pattern in row.any),
         (pattern for row in rows if row.plain for pattern in row.any),
     )
@@ -240,7 +254,7 @@ def _suspects(
     known = [one for one in found if one.severity == BROKEN and one.id not in ECHOES]
     ends = min((proof.line or 0 for one in known for proof in one.evidence), default=None)
     shown = {proof.line for finding in found for proof in finding.evidence}
-    shown |= {note.line for note in left} | _lines_of_outputs(log)
+    shown |= {note.line for note in left} | _of_outputs(log, {note.line for note in log.suspects})
     for note in log.suspects:
         if note.line not in shown and (ends is None or note.line < ends):
             yield note
@@ -250,14 +264,15 @@ def _went_on(log: LogReport, note: LogNote) -> bool:
     return of_ras(note) or survived(log, note)
 
 
-def _lines_of_outputs(log: LogReport) -> set[int]:
-    """Lines of other tools' outputs, which the rules read; of the kernel's those about faults."""
+def _of_outputs(log: LogReport, lines: Collection[int]) -> set[int]:
+    """Those of other tools' outputs, which the rules read; of the kernel's those about faults."""
     sections = () if log.pasted is None else log.pasted.sections
     return {
         line
         for section in sections
-        for line, text in enumerate(section.lines, section.first)
-        if section.tool != KERNEL or said_in(text) is not None
+        for line in lines
+        if 0 <= (at := line - section.first) < len(section.lines)
+        and (section.tool != KERNEL or said_in(section.lines[at]) is not None)
     }
 
 

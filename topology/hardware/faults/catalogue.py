@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.gathered import gathered
 from ...model.kernel_event import KernelEvent, KernelSource
 from ...model.literals import PatternIndex
 from ...model.page import Fix
@@ -161,10 +162,11 @@ def _index() -> PatternIndex:
 
 
 @cache
-def cleared() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Faults that a later line ends, each with the pattern of that line."""
+def cleared() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+    """Patterns of lines that end faults, each with these."""
     rows = faults(KernelSource.LINE).values()
-    return tuple((row.id, compiled(row.clears)) for row in rows if row.clears)
+    ended = gathered((row.clears, row.id) for row in rows if row.clears)
+    return tuple((compiled(pattern), tuple(codes)) for pattern, codes in ended.items())
 
 
 @cache

@@ -84,13 +84,9 @@ class Heads:
         """Cut a line at each further head, where other lines were written into it."""
         cuts = [0]
         for match in _GLUED.finditer(line, 1):
-            name = match[1]
-            start = match.start()
+            name, start = match[1], match.start()
             # The end of the first line runs into the host name: "P2P/CUMEMnode1:12:12".
-            known = max(
-                (host for host in self._hosts if name.endswith(host)), key=len, default=name
-            )
-            start += len(name) - len(known)
+            start += next((at for at in range(len(name)) if name[at:] in self._hosts), 0)
             if MARK in line[cuts[-1] : start]:
                 cuts.append(start)
         return [line[a:b] for a, b in zip(cuts, [*cuts[1:], len(line)], strict=True)]
@@ -106,6 +102,8 @@ def rejoined(lines: list[bytes]) -> list[bytes]:
     numbers. The edge shows where the longest lines of the library, of several texts, end at one
     place, each with a line without a head behind it.
     """
+    if any(MARK in line for line in lines if len(line) > _WIDE):
+        return lines  # in nearly every log, which is found out soon
     edge = max((len(line) for line in lines if MARK in line), default=0)
     if not _NARROW <= edge <= _WIDE:
         return lines

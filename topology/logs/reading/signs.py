@@ -140,7 +140,7 @@ class Signs:
     def present(self, words: Vocabulary) -> Present:
         """The patterns that lines of a text may match, by what few of its lines hold."""
         there = set(self._texts.found(words))
-        count = cache(words.text.count)
+        count = cache(lambda text: words.bare.count(text) or words.text.count(text))
         found: Present = {}
         for place in sorted({one for text in there for one in self._first.get(text, ())}):
             pattern, sets = self._needs[place]
@@ -156,8 +156,6 @@ class Signs:
     def excerpt(self, line: bytes, possible: Iterable[re.Pattern[str]]) -> str | None:
         """The part of the line that one of the patterns matches, None where none does."""
         decoded = line.decode("utf-8", "replace").strip()
-        if is_no_output(decoded):
-            return None
         named = _LIBRARY.search(line) is not None
         held: dict[tuple[bytes, ...], bool] = {(): True}
         for pattern in possible:
@@ -170,6 +168,8 @@ class Signs:
                 continue
             match = pattern.search(decoded)
             if match is not None:
+                if is_no_output(decoded):
+                    return None  # it takes longer than most patterns, of which few match
                 start = 0 if match.end() <= LONGEST_EXCERPT else max(match.start() - 80, 0)
                 return decoded[start : start + 4 * LONGEST_EXCERPT]
         return None

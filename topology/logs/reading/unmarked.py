@@ -219,7 +219,8 @@ class Unmarked:
             known += [pattern for pattern in patterns if pattern not in known]
         for line, marks in lines_with(told, words.text).items():
             if _holds(line, about) or not plain.isdisjoint(marks):
-                self.telling[line] = [sign for one in marks for sign in present.get(one, ())]
+                signs = (sign for one in marks for sign in present.get(one, ()))
+                self.telling[line] = list(dict.fromkeys(signs))
                 if not _VERSION_MARKS.isdisjoint(marks):
                     self._versioned.add(line)
         if not self._pause and self._size <= MOST_REMEMBERED:

@@ -102,7 +102,8 @@ def said_in(line: str) -> Said | None:
 
 @lru_cache(1024)  # a driver that fails says one thing again and again
 def _said_in(line: str) -> Said | None:
-    if not any(sign in _as_linux(line) for sign in signs()) or is_no_output(line) or is_told(line):
+    of_linux = _as_linux(line)
+    if not any(sign in of_linux for sign in signs()) or is_no_output(line) or is_told(line):
         return None
     if (found := _XID.search(line)) is not None:
         return _of_xid(found)
@@ -112,7 +113,7 @@ def _said_in(line: str) -> Said | None:
         return {"kind": KernelSource.XID, "code": code, **named}
     if (found := _SXID.search(line)) is not None:
         return _of_sxid(found)
-    worded = in_words(_as_linux(line))
+    worded = in_words(of_linux)
     if worded is None:
         return None
     said = _of_line(worded[0], worded[1].groupdict())
@@ -256,10 +257,11 @@ class _Events:
         return begun[-1] if begun else None
 
     def _came_back(self, text: str) -> None:
-        for code, pattern in cleared() if self.held else ():
+        for pattern, codes in cleared() if self.held else ():
             if (found := pattern.search(text)) is not None:
                 device = found["device"] and _address(found["device"])
-                self.end(CAME_BACK, code=code, device=device)
+                for code in codes:
+                    self.end(CAME_BACK, code=code, device=device)
 
     def end(self, why: str, **alike: object) -> None:
         """The events with these fields ended."""
