@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
 _DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_NUMBERS = 4
@@ -83,7 +84,7 @@ class Sought:
         """Those that a text with these words may hold, each as it is and with zeros."""
         whole, within = words.whole, words.within
         there = (None, *(self._by_four.keys() & words.fours))
-        for place in sorted(place for four in there for place in self._by_four[four]):
+        for place in sorted(chain.from_iterable(map(self._by_four.__getitem__, there))):
             text, bare, inner, parts = self._texts[place]
             if inner <= whole and all(map(within, parts)):
                 yield text, bare

@@ -18,6 +18,7 @@ from ...logs.report.outcome import outcome_of
 from ...logs.report.report import INFO, OTHER, WARN, LogNote, LogReport, NoteLevel, Variable
 from ...model.english import plural
 from ...model.finding import Candidate, Finding
+from ...model.gathered import gathered
 from ...model.literals import PatternIndex
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, NOTICE, RunState, Severity, Sureness
@@ -162,7 +163,9 @@ def _pattern(symptom: Symptom) -> re.Pattern[str]:
 
 def explain(log: LogReport) -> tuple[Finding, ...]:
     """Find the symptoms that the log proves, worst first."""
-    seen = {row.id: finding for row in table() if (finding := _look(row, log)) is not None}
+    said = gathered((row.id, note) for note in log.notes for row in _possible(note.words))
+    looked = ((row.id, _look(row, log, said.get(row.id, ()))) for row in table())
+    seen = {ident: finding for ident, finding in looked if finding is not None}
     past = {row.id for row in table() if row.id in seen and seen[row.id].severity != row.severity}
     kept = without_echoes(set(seen) - past, _of_kernel(log)) | without_echoes(past)
     shown = [seen[row.id] for row in table() if row.id in kept]
@@ -277,7 +280,6 @@ def _of_outputs(log: LogReport, lines: Collection[int]) -> set[int]:
 
 
 def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
-    rows = [symptom for symptom in table() if symptom.any]
     shown = {proof.line for finding in found for proof in finding.evidence}
     return tuple(
         note
@@ -285,24 +287,29 @@ def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
         if note.level is not INFO
         and note.line not in shown
         and not told(note)
-        and not any(_says(symptom, note) for symptom in rows)
+        and not any(_says(row, note) for row in _possible(note.words))
     )
 
 
 def _says(symptom: Symptom, note: LogNote) -> bool:
-    words = note.words
-    may = note.level in symptom.levels and symptom.id in _possible(words)
-    return may and _pattern(symptom).search(words) is not None
+    return note.level in symptom.levels and _pattern(symptom).search(note.words) is not None
 
 
-@lru_cache(1024)  # the rows are asked of one note after another
-def _possible(words: str) -> frozenset[str]:
-    return frozenset(table()[at].id for at in _index().possible(words))
+@lru_cache(1024)  # more than one asks of each note
+def _possible(words: str) -> tuple[Symptom, ...]:
+    """The rows whose texts stand in these words, in the order of the tables."""
+    rows = _with_patterns()
+    return tuple(rows[at] for at in _index().possible(words))
+
+
+@cache
+def _with_patterns() -> tuple[Symptom, ...]:
+    return tuple(row for row in table() if row.any)
 
 
 @cache
 def _index() -> PatternIndex:
-    return PatternIndex(_pattern(symptom).pattern for symptom in table())
+    return PatternIndex(_pattern(symptom).pattern for symptom in _with_patterns())
 
 
 class _Shown(NamedTuple):
@@ -314,8 +321,8 @@ class _Shown(NamedTuple):
     """The complaints among it, where it is nothing but complaints of a program."""
 
 
-def _shown(symptom: Symptom, log: LogReport) -> _Shown:
-    notes = printed(note for note in log.notes if _says(symptom, note)) if symptom.any else []
+def _shown(symptom: Symptom, log: LogReport, possible: Iterable[LogNote]) -> _Shown:
+    notes = printed(note for note in possible if _says(symptom, note))
     proof = [Proof(note.line, note.words) for note in notes]
     count = sum(note.count for note in notes)
     if symptom.check is None:
@@ -328,8 +335,13 @@ def _shown(symptom: Symptom, log: LogReport) -> _Shown:
     return _Shown(proof + checked, count + len(checked), notes)
 
 
-def _look(symptom: Symptom, log: LogReport) -> Finding | None:
-    shown = _shown(symptom, log)
+def _look(
+    symptom: Symptom, log: LogReport, possible: Iterable[LogNote] | None = None
+) -> Finding | None:
+    """The finding of a row; `possible`: the notes that hold texts of its patterns, where known."""
+    if possible is None:
+        possible = [note for note in log.notes if symptom in _possible(note.words)]
+    shown = _shown(symptom, log, possible)
     if not shown.proof:
         return None
     if shown.notes and all(_went_on(log, note) for note in shown.notes):

@@ -38,6 +38,8 @@ _WORDS_BEFORE = re.compile(
     rb"|^[\s>]*(?:[A-Z][a-z]+[\w ]*: |REM |commit )"
 )
 """What may stand before a mark that nobody printed; no library's head holds it."""
+_HEAD = re.compile(rb"[A-Za-z0-9][\w.-]*:\d+:\d+ \[\d+\]")
+"""A head alone: the most frequent of all that stand before a mark, and none of these words."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
 
 
@@ -81,7 +83,7 @@ def said(line: bytes) -> Said:
 
 def quoted(raw: bytes, at: int) -> bool:
     """Whether the mark at a place of a line stands in a sentence or in source that holds it."""
-    if _WORDS_BEFORE.search(raw, 0, at) is None:
+    if _HEAD.fullmatch(raw, 0, at) or _WORDS_BEFORE.search(raw, 0, at) is None:
         return False
     line = raw.decode("latin-1")
     return is_told(line) or is_no_output(line)
