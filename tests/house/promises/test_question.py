@@ -74,7 +74,7 @@ def test_a_question_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     assert shown.returncode == 0, shown.stderr
     seen = json.loads(shown.stdout)
     assert seen["about"] == "Say how warm each GPU is"
-    rows = [line.split() for line in seen["rows"]]
+    rows = [line.removeprefix("›").split() for line in seen["rows"]]
     assert rows[0] == ["GPU", "C"]
     assert {gpu for gpu, _ in rows[1:]} == set(found["degrees"])
     address, heat = rows[2]
