@@ -21,6 +21,7 @@ from gputop.answers import QUESTIONS
 from gputop.answers.question import Reply
 from gputop.exits import CANNOT_TELL, USAGE
 from gputop.topology.recorded.demos.demo import names
+from tests.grid import share
 from tests.support.command import gputop_here
 from tests.support.places import RECORDINGS, ROOT
 
@@ -296,7 +297,7 @@ def test_what_is_no_path_no_text_and_no_answer_is_said_so() -> None:
             gputop.as_json(thing)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", share(names(), 3))
 def test_no_answer_says_a_sentence_twice(name: str) -> None:
     node = gputop.demo(name)
     ends = [(0, peer) for peer in range(1, len(node.gpus))]

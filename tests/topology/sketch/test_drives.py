@@ -10,6 +10,7 @@ from gputop.topology.model.surroundings import Drive
 from gputop.topology.node import Node
 from gputop.topology.sketch.drawing import BoxKind, Drawing
 from gputop.topology.sketch.layout import fitting
+from tests.grid import share
 from tests.support.snapshots import demo_node
 
 
@@ -42,7 +43,7 @@ def test_the_drives_of_one_switch_share_a_line() -> None:
     assert len(box.members) == 4
 
 
-@pytest.mark.parametrize("demo", ["mi300x-8", "hgx-h100-8", "mi250x-8"])
+@pytest.mark.parametrize("demo", share(["mi300x-8", "hgx-h100-8", "mi250x-8"], 3))
 def test_a_drive_takes_no_room_from_a_gpu(demo: str) -> None:
     graph = demo_node(demo).graph
     bare = graph.subgraph(
