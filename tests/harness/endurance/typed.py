@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -117,7 +118,9 @@ class _Trial:
                 return
             for _ in range(6):  # panels and lines close first
                 terminal.type(b"\x03")
-                self._wait(terminal, 0.5)
+                give_up = time.monotonic() + _ANSWER_SECONDS / 6
+                while terminal.process.poll() is None and time.monotonic() < give_up:
+                    terminal.read(0.1)
             if terminal.process.poll() is None:
                 yield f"Ctrl+C does not end it, behind {last!r}: {terminal.text()[-600:]}"
                 return
