@@ -122,11 +122,11 @@ class _Trial:
                 while terminal.process.poll() is None and time.monotonic() < give_up:
                     terminal.read(0.1)
             if terminal.process.poll() is None:
-                yield f"Ctrl+C does not end it, behind {last!r}: {terminal.text()[-600:]}"
+                yield f"Ctrl+C does not end it, behind {last!r}: {terminal.text()[-1500:]}"
                 return
         terminal.wait_end()
         if terminal.process.returncode or "Traceback" in terminal.text() or not terminal.sane():
-            yield f"{terminal.process.returncode} behind {last!r}: {terminal.text()[-600:]}"
+            yield f"{terminal.process.returncode} behind {last!r}: {terminal.text()[-1500:]}"
 
     @staticmethod
     def _wait(terminal: Terminal, seconds: float) -> None:
