@@ -238,16 +238,23 @@ class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Show at once what a choice would do."""
-        if self._preview is not None:
+        if self._preview is not None and _is_there(event):
             self._preview(self._options[event.option_index][0])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Give the choice."""
-        self.dismiss(self._options[event.option_index][0])
+        if _is_there(event):
+            self.dismiss(self._options[event.option_index][0])
 
     def action_close(self) -> None:
         """Choose nothing."""
         self.dismiss(None)
+
+
+def _is_there(event: OptionList.OptionMessage) -> bool:
+    """Whether the option still stands in its place: what was typed behind a click changes them."""
+    now = event.option_list.options
+    return event.option_index < len(now) and now[event.option_index] is event.option
 
 
 class DockedChoicePanel(ChoicePanel):
@@ -313,7 +320,8 @@ class TypedChoicePanel(ChoicePanel):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Take the option that was clicked."""
         event.prevent_default()
-        self._take(self._options[event.option_index][0])
+        if _is_there(event):
+            self._take(self._options[event.option_index][0])
 
     def _take(self, option: str) -> None:
         if not option.endswith("="):

@@ -7,10 +7,11 @@ from rich.segment import ControlType, Segment
 from textual.color import Color
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
+from textual.widgets import OptionList
 
 from gputop.app import GpuTop
 from gputop.widgets import panels
-from gputop.widgets.panels import Dimmed
+from gputop.widgets.panels import Dimmed, TypedChoicePanel
 from tests.support.app import SIZES, demo_report, give, press
 
 pytestmark = pytest.mark.usefixtures("every_picture")
@@ -40,3 +41,27 @@ async def test_the_screen_below_is_dimmed_as_textual_dims_it(
         dimmed = list(Dimmed.process_segments(segments, laid))
         assert dimmed == list(BackgroundScreen.process_segments(segments, laid))
     assert len({segment.style for segment in dimmed}) > 5
+
+
+async def test_a_click_whose_options_are_gone_chooses_nothing() -> None:
+    """Letters behind a click change the list before the click is heard of."""
+    taken: list[str | None] = []
+
+    def offers(typed: str) -> list[tuple[str, str]]:
+        return [(name, name) for name in ("alpha", "beta", "gamma") if name.startswith(typed)]
+
+    async with GpuTop().run_test(size=SIZES[0]) as pilot:
+        panel = TypedChoicePanel("A list", offers, "letters")
+        await pilot.app.push_screen(panel, taken.append)
+        await pilot.pause()
+        found = panel.query_one(OptionList)
+        for index in (2, 0):
+            clicked = OptionList.OptionSelected(found, found.options[index], index)
+            panel._offer("b")
+            panel.on_option_list_option_selected(clicked)
+            await pilot.pause()
+            assert taken == []
+            panel._offer("")
+        panel.on_option_list_option_selected(OptionList.OptionSelected(found, found.options[1], 1))
+        await pilot.pause()
+    assert taken == ["beta"]
