@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 _FORM = re.compile(r"(?:about|labels|assignees): ?")
-_HEADING = re.compile(r"(?P<level>#{1,5}) +(?P<title>\S.*?) *#*\s*$")
+_HEADING = re.compile(r"(?P<level>#{1,5}) +(?P<title>\S.*)")
 _RELEASE = re.compile(
     r"(?i)\[?(?:version |release |v)?\d+\.\d+[\w.+-]*\]?(?:\(\S*\))?(?: *[-(\u2013].*)?"
 )
@@ -24,7 +24,8 @@ _RULER = re.compile(r"\|?(?: *:?-{3,}:? *\|)+(?: *:?-{3,}:? *)?")
 _MARKED = re.compile(r"\]\((?:[\w./#-]+|https?://\S+)\)|(?<!`)`[^`]{1,80}`(?!`)")
 """A link, or words set as code within a sentence."""
 LEAST, LEAST_MARKED = 2, 4
-MOST_LINES = 400
+MOST_LINES, MOST_CHARACTERS = 400, 1000
+"""Of a text and of a line: patterns may take the square of what is no heading and no table."""
 
 
 def is_described(lines: Sequence[str]) -> bool:
@@ -33,21 +34,25 @@ def is_described(lines: Sequence[str]) -> bool:
     What failed, they show as an example. A report has headings too, of its own kind: with one of
     them a text is no manual.
     """
-    first = [line.strip() for line in lines[:MOST_LINES]]
+    first = [line[:MOST_CHARACTERS].strip() for line in lines[:MOST_LINES]]
     if first[:1] == ["---"] and "---" in first[1:12]:
         within = first[1 : first.index("---", 1)]
         if within[:1] and within[0].startswith("name:") and any(map(_FORM.match, within)):
             return True
     if _is_page(first):
         return True
-    headings = [found for line in first if (found := _HEADING.match(line))]
+    headings = [
+        (found["level"], found["title"].rstrip("#").rstrip())
+        for line in first
+        if (found := _HEADING.match(line))
+    ]
     # A single sign begins a remark in a shell too, and a heading of tables that tests print.
-    titles = [found["title"] for found in headings if found["level"] != "#"]
+    titles = [title for level, title in headings if level != "#"]
     releases = sum(_RELEASE.fullmatch(title) is not None for title in titles)
-    if releases >= LEAST or (releases and _CHANGES.fullmatch(headings[0]["title"])):
+    if releases >= LEAST or (releases and _CHANGES.fullmatch(headings[0][1])):
         return True
     manual = sum(_MANUAL.fullmatch(title) is not None for title in titles)
-    return manual >= LEAST and not any(_REPORT.search(found["title"]) for found in headings)
+    return manual >= LEAST and not any(_REPORT.search(title) for _, title in headings)
 
 
 def _is_page(lines: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.model.documents import is_described
 from tests.support.command import gputop
 from tests.support.places import ROOT
 
@@ -57,3 +58,10 @@ def test_a_report_of_a_failure_counts(report: str, tmp_path: Path) -> None:
     text = tmp_path / "text.md"
     text.write_text(report)
     assert "[xid-bus]" in gputop("check", "--quick", "--from", str(text)).stdout
+
+
+@pytest.mark.parametrize("sign", [" ", "# ", "\t", "-", "](https://a", "| ---", "`", "1.2-"])
+@pytest.mark.parametrize("begins", ["#", "## a", "## x ", "|", ""])
+def test_a_long_line_does_not_take_for_ever(begins: str, sign: str) -> None:
+    # With the square of its length it would: a table whose heading has 10,000 spaces did.
+    assert not is_described([f"{begins}{sign * 60_000}a"] * 8)
