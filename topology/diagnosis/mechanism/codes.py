@@ -35,6 +35,8 @@ class Family(Word):
     """NVIDIA's driver in the kernel."""
     HSA = "hsa"
     AMDSMI = "amdsmi"
+    RSMI = "rsmi"
+    """Of rocm-smi's library."""
 
 
 class Code(NamedTuple):
@@ -148,6 +150,8 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
     (r": non-zero status: (\d{1,3}) cu[A-Z]\w+", _of(Family.CUDA)),
     (r": non-zero status: (\d)\b", _of(Family.NVSHMEM)),
     (r": non-zero status: (\d{2,3})\b", _errno),
+    (r"^\W*(?:ERROR|WARNING): (\d{1,2})\s+GPU\[\d+\]", _of(Family.RSMI)),
+    (r"(?i)\b(?:rsmi_\w+|ROCm SMI)\b.{0,40}\breturned (\d{1,2})\b", _of(Family.RSMI)),
     (r"(?i)\bhsa\b.*Call returned (\d{4})\b", _of(Family.HSA)),
     (
         r"(?i)\b(?:cuda|cudart|cublas)\w* (?:driver |runtime )?(?:failure|error)(?: code)?"
@@ -176,7 +180,7 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
     (rf"\bUCX\b.*?\b(?:ucs_)?status(?: code)?{_SET}(-\d{{1,2}})\b(?!\.)", _of(Family.UCX)),
     (rf"\bUCC\b.*?{_GIVEN}(-\d{{1,3}})\b(?!\.)", _of(Family.UCC)),
     (
-        r"(?i)\b(?:errno|rc|ret|error|err|returned|prov_errno)\b *[:=(]{0,2} *"
+        r"(?i)(?<!xid )\b(?:errno|rc|ret|error|err|returned|prov_errno)\b *[:=(]{0,2} *"
         r"(-?\d{1,3})\b(?!\.)",
         _errno,
     ),
@@ -185,7 +189,7 @@ _FORMS: tuple[tuple[str, Callable[[int], Code | None]], ...] = (
 """How lines give a number, and whose it is."""
 _NAME = re.compile(
     r"\b(?:E[A-Z]{2,14}|FI_E[A-Z]+|IBV_WC_\w+|nccl[A-Z]\w+|cudaError\w+|CUDA_ERROR_\w+|hipError\w+"
-    r"|NVML_ERROR_\w+|NV_ERR_\w+|HSA_STATUS_ERROR\w*|AMDSMI_STATUS_\w+|(?:UC[CS]|NIXL)_ERR_\w+|NVSHMEMX_ERROR_\w+|SIG[A-Z]{2,6})\b"
+    r"|NVML_ERROR_\w+|NV_ERR_\w+|HSA_STATUS_ERROR\w*|(?:AMD|R)SMI_STATUS_\w+|(?:UC[CS]|NIXL)_ERR_\w+|NVSHMEMX_ERROR_\w+|SIG[A-Z]{2,6})\b"
 )
 _BUILD = re.compile(
     r"\bsegfault at|\bg?make(?:\[\d+\])?: \*\*\*|\bdpkg\b|/var/crash/|post-\w+ script"
@@ -246,8 +250,12 @@ def code_in(text: str) -> Code | None:
     return None if found is not None and found.name.replace("hip", "cuda") in HARMLESS else found
 
 
+_BARE = re.compile(r"(?<![A-Za-z_])ERROR_[A-Z_]{5,40}\b")
+"""NVML's names as its binding for Go prints them, without their head."""
+
+
 def _code_in(text: str) -> Code | None:
-    for name in _NAME.findall(text):
+    for name in (*_NAME.findall(text), *(f"NVML_{bare}" for bare in _BARE.findall(text))):
         if name in by_name():
             return by_name()[name]
         libfabric = name.removeprefix("FI_")

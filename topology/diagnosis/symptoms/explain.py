@@ -258,8 +258,13 @@ def _suspects(
     ends = min((proof.line or 0 for one in known for proof in one.evidence), default=None)
     shown = {proof.line for finding in found for proof in finding.evidence}
     shown |= {note.line for note in left} | _of_outputs(log, {note.line for note in log.suspects})
+    # Of a row only so many lines are proofs; those behind them say the same.
+    ids = {finding.id for finding in found}
+    rows = [_pattern(row) for row in table() if row.id in ids and row.any]
     for note in log.suspects:
-        if note.line not in shown and (ends is None or note.line < ends):
+        if note.line in shown or not (ends is None or note.line < ends):
+            continue
+        if not any(row.search(note.text) for row in rows):
             yield note
 
 

@@ -42,9 +42,12 @@ _EXTRACT = re.compile(
     r"|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \w+\.go:\d+\] "
     r"|(?:NAMESPACE +)?NAME +READY +STATUS\b|PARTITION +AVAIL\b"
     r"|NodeName=\S+ Arch=|JobId=\d+ JobName="
+    r"|/(?:sys|proc)/[\w./:-]+:\S|(?:Lnk(?:Cap|Sta|Ctl)2?|DevSta|ACSCtl|UESta|CESta|BusCtl):\s"
+    r"|(?:GPU|Card|Device|Node)\s.*\b(?:Temp|AvgPwr|SCLK|MCLK|Fan|Perf|GPU%|VRAM%|Util|Pwr)\b"
+    r"|(?:[a-z_]+ ?)?GPU(?: ?\[\d+\]|\d+)\s*:\s"
 )
 """Lines of a kernel's log, commands behind a prompt, lists of device files, products by name, what
-launchers and pods print, and tables of clusters."""
+launchers and pods print, tables of clusters and of cards, files of sysfs, and links of lspci."""
 MOST_QUOTED = 6
 _FAILED = re.compile(r"(?i)\w*error\b|fail|fatal|exception|abort")
 

@@ -65,8 +65,16 @@ _XID = re.compile(
 _TOLD = re.compile(
     r"XidCriticalError: Xid=(?P<code>\d{1,4}) on Device=(?P<name>[\w-]{1,60})"
     r"|(?:Detected XID|X[iI][dD] error occurred on GPU \S{1,60}:|\bxid[=:]) ?(?P<other>\d{1,4})\b"
+    r"|DCGM_FI_DEV_XID_ERRORS\{[^}]{0,900}\bgpu=\"(?P<gpu>\d{1,3})\"[^}]{0,900}\} "
+    r"(?P<last>\d{1,4})\b"
+    r"|\bX[iI][dD](?: error)?(?: code)?[ :=#]{1,2}(?P<seen>\d{1,3}) ?(?:\([^)]{1,80}\),? ?)?"
+    r"(?P<verb>(?:was |has been |is )?(?:detected|reported|raised|occurred|seen) )?(?:on|for|by) "
+    r"(?:GPU |device )?(?:(?:PCI:)?(?P<at>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F]{2}(?:\.\d)?)"
+    r"|(?P<of>GPU-[\da-f-]{4,40}|(?:GPU|nvidia)? ?\d{1,3}\b))"
 )
-"""An Xid in the words of a device plug-in, DCGM or another monitor."""
+"""An Xid in the words of a device plug-in, DCGM, dcgm-exporter, gpud or another monitor."""
+_HEADED = re.compile(r"\W*(?:(?:time|ts|level)=|\d{4}-\d\d-\d\d|[IWEF]\d{4} |(?:ERROR|WARN)\b)")
+"""How lines of such programs begin; without it "Xid 48 on GPU 3" is somebody's sentence."""
 _NVLINK5 = re.compile(
     r"(?P<unit>[A-Z][A-Z_\d]+) (?P<fatal>Nonfatal|Fatal) XC\d i\d+ Link (?P<link>-?\d+)"
     r"(?: \((?P<info>0x[\da-fA-F]{1,8}) (?P<status>0x[\da-fA-F]{1,8}))?"
@@ -108,9 +116,7 @@ def _said_in(line: str) -> Said | None:
     if (found := _XID.search(line)) is not None:
         return _of_xid(found)
     if (found := _TOLD.search(line)) is not None:
-        code = str(int(found["code"] or found["other"]))
-        named = {"device": None, "name": found["name"] or ""}
-        return {"kind": KernelSource.XID, "code": code, **named}
+        return _of_monitor(found, line)
     if (found := _SXID.search(line)) is not None:
         return _of_sxid(found)
     worded = in_words(of_linux)
@@ -120,6 +126,18 @@ def _said_in(line: str) -> Said | None:
     if said["device"] is None and (first := _FIRST.match(line)) is not None:
         said["device"] = _address(first[1])
     return said
+
+
+def _of_monitor(found: re.Match[str], line: str) -> Said | None:
+    """What a monitor says; None where its number says that there was no Xid."""
+    if found["seen"] and not (found["verb"] or _HEADED.match(line)):
+        return None
+    code = int(found["code"] or found["other"] or found["last"] or found["seen"])
+    name = found["name"] or found["of"] or found["gpu"] or ""
+    name = f"GPU {name}" if name.isdecimal() else name
+    device = _address(found["at"]) if found["at"] else None
+    said = {"kind": KernelSource.XID, "code": str(code), "device": device, "name": name}
+    return said if code else None
 
 
 def _as_linux(line: str) -> str:

@@ -31,6 +31,9 @@ TOLD = (
     "XidCriticalError: Xid=69 on Device=GPU-1, the device will go unhealthy.",
     "Detected XID 79",
     "event xid=31",
+    "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00",
+    'level=warning msg="gpu health check failed: Xid error 48 on GPU 3"',
+    'DCGM_FI_DEV_XID_ERRORS{gpu="3",UUID="GPU-1",device="nvidia3"} 79',
 )
 """Xids in the words of monitors."""
 SWITCH = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0)"
@@ -38,6 +41,19 @@ LINK = "XC0 i0 Link 08"
 CHANGED = {13, 31, 74, *range(144, 151), 154}
 """Xids of which further words change the meaning."""
 ALL = (KernelSource.XID, KernelSource.SXID, KernelSource.LINE)
+
+
+NOT_TOLD = (
+    'DCGM_FI_DEV_XID_ERRORS{gpu="3",UUID="GPU-1",device="nvidia3"} 0',
+    "What does Xid 48 on GPU 3 mean?",
+    "# HELP DCGM_FI_DEV_XID_ERRORS Value of the last XID error encountered.",
+)
+"""A counter without an Xid, and sentences."""
+
+
+def test_no_xid_is_read_where_a_monitor_tells_of_none() -> None:
+    for line in NOT_TOLD:
+        assert said_in(line) is None, line
 
 
 def event_in(*lines: str) -> KernelEvent:
@@ -325,7 +341,7 @@ def test_programs_that_crash_in_one_place_make_the_gpu_suspect() -> None:
 
 def test_an_xid_in_the_words_of_a_monitor_is_the_same_fault() -> None:
     said = [said_in(line) for line in TOLD]
-    assert [one and one["code"] for one in said] == ["69", "79", "31"]
+    assert [one and one["code"] for one in said] == ["69", "79", "31", "79", "48", "79"]
     assert said_in("we saw Xid 79 last week") is None
 
 
