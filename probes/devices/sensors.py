@@ -195,7 +195,7 @@ class _Nvml:
 
     def _power_mw(self) -> Optional[int]:
         """Power now; nvmlDeviceGetPowerUsage is a mean over a second on newer GPUs."""
-        # The library can write behind the entries that it is asked for.
+        # The library can go on behind the entries that it is asked for.
         room = (_FieldValue * 8)(_FieldValue(field=_POWER_INSTANT))
         field = room[0]
         asked = self._call("nvmlDeviceGetFieldValues", self._handle, 1, ctypes.byref(room))

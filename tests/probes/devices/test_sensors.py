@@ -61,7 +61,7 @@ class NewNvml(ScriptedNvml):
 
     def nvmlDeviceGetFieldValues(self, handle: Any, count: int, fields: Any) -> int:
         field = fields._obj[0]
-        assert len(fields._obj) > count  # the library writes behind what it is asked for
+        assert len(fields._obj) > count  # the library goes on behind them
         field.code, field.value = (0, 701_000) if field.field == 186 else (3, 0)
         return 0
 

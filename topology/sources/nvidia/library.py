@@ -42,9 +42,9 @@ _FIELDS_ASKED = "nvmlDeviceGetFieldValues"
 SPARE_FIELDS = 8
 """Entries behind those that are asked for, in memory that is ours.
 
-libnvidia-ml writes behind the list when the last field is a counter of an NVLink: on two H200 with
-driver 580.159.04 `nvmlReturn` of one entry too many, at each call, whatever the number of links.
-Without room for it that spoils what lies there, and a process dies later, elsewhere.
+libnvidia-ml goes on behind the list where the last field is a counter of an NVLink: on two H200
+with driver 580.159.04 to `nvmlReturn` of one entry too many, at each call, as pages without access
+behind the list show. Without room one in four single readings died in the heap, with it none of 24.
 """
 _PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
 
@@ -184,7 +184,7 @@ def open_library(
 
 
 def _guard_lists(binding: Any) -> None:
-    """Let nothing be made of a list that is longer than is read, and nothing be written behind one.
+    """Let nothing be made of a list that is longer than is read, and give room behind one.
 
     The binding looks functions up once. It asks those of `_LISTING` for their number of entries
     first.

@@ -111,10 +111,10 @@ def test_what_moves() -> None:
 
 
 @pytest.mark.parametrize("links", [1, 2, 18])
-def test_what_the_library_writes_behind_the_fields_hits_nothing(
+def test_the_library_finds_room_behind_the_fields(
     links: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On H200 with driver 580 it writes the return code of one entry too many."""
+    """On H200 with driver 580 it goes on to the return code of one entry too many."""
     rooms = list[int]()
 
     def careless(handle: object, count: ctypes.c_int32, values: Any) -> int:
