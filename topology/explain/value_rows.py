@@ -217,8 +217,8 @@ def _cost(costs: Costs, made: Prediction) -> str:
         return ""
     if cost.here is None:
         return NOT_KNOWN
-    if cost.low is not None and cost.high is not None and not cost.lost:
-        return f"~{figure(cost.low)} to {figure(cost.high)} GB/s"
+    if (span := cost.span) is not None:
+        return f"~{figure(span[0])} to {figure(span[1])} GB/s"
     low = "" if cost.least is None else f"{figure(cost.least)} to "
     return f"{'~' if cost.basis == ESTIMATE else ''}{low}{figure(cost.here)} GB/s"
 

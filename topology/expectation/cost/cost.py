@@ -48,6 +48,17 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def span(self) -> tuple[float, float] | None:
+        """Both ends of the figure here, where it is told as a range.
+
+        Where something is lost it is one only if no figure of it reaches the healthy one.
+        """
+        if self.low is None or self.high is None:
+            return None
+        apart = self.healthy is not None and self.healthy > 0 and self.high < self.healthy
+        return (self.low, self.high) if apart or not self.lost else None
+
+    @property
     def brief(self) -> str:
         """What it is of and both figures: "all-reduce 473→355"; "" where nothing is lost."""
         kind = next((kind for kind in _KINDS if self.what.startswith(kind)), "")
@@ -58,8 +69,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         """Both figures: "healthy 473 → here 355 GB/s (predicted)"; one where nothing is lost."""
         if self.healthy is None and self.here is None:
             return ""
-        if self.low is not None and self.high is not None and not self.lost:
-            return f"{three(self.low)} to {three(self.high)} GB/s ({self.basis})"
+        if (span := self.span) is not None and not self.lost:
+            return f"{three(span[0])} to {three(span[1])} GB/s ({self.basis})"
         if self.here is None:
             return f"healthy {three(self.healthy)} → here not known"
         refuted = self.healthy is not None and self.here > _REFUTING * self.healthy
@@ -69,10 +80,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _left(self) -> str:
-        """What is left here, as a range where no figure of it reaches the healthy one."""
-        low, high = self.low, self.high
-        if low is not None and high is not None and self.healthy and high < self.healthy:
-            return f"{three(low)} to {three(high)}"
+        """What is left here."""
+        if (span := self.span) is not None:
+            return f"{three(span[0])} to {three(span[1])}"
         return f"{'' if self.least is None else f'{three(self.least)} to '}{three(self.here)}"
 
     @property

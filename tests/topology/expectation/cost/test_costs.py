@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 
-from gputop.topology.expectation.cost.costs import costs_of, worst_copy
+from gputop.topology.expectation.cost.cost import Cost
+from gputop.topology.expectation.cost.costs import Costs, costs_of, worst_copy
 from gputop.topology.expectation.judge import judge
 from gputop.topology.expectation.repaired import repaired
+from gputop.topology.explain import value_rows
 from gputop.topology.model.severity import FigureBasis
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement
+from gputop.topology.model.units import figure
+from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.node import Node
 from tests.support.snapshots import demo_node, gpus_of
 
@@ -157,3 +164,32 @@ def test_a_loss_that_rccl_does_not_see_is_an_estimate_by_its_rings() -> None:
         text(sick.with_prediction(blind))
         == "all-reduce 1 GiB: healthy 333 → here 95.2 GB/s (estimate)"
     )
+
+
+@pytest.mark.parametrize(
+    ("healthy", "here", "high", "span"),
+    [
+        (16.6, 16.6, 18.0, (2.8, 18.0)),  # nothing is lost: an estimate from an odd node
+        (16.6, 8.3, 12.9, (2.8, 12.9)),  # less is left, whichever end is true
+        (16.6, 8.3, 17.0, None),  # what is lost is told by one figure: its range may have none
+        (None, 8.3, 12.9, (2.8, 12.9)),
+    ],
+)
+def test_both_texts_of_a_figure_show_the_same_range(
+    healthy: float | None, here: float, high: float, span: tuple[float, float] | None
+) -> None:
+    """Explain prints the one, flags the other."""
+    cost = Cost(
+        what="all-reduce 1 GiB",
+        healthy=healthy,
+        here=here,
+        low=2.8,
+        high=high,
+        basis=FigureBasis.ESTIMATE,
+    )
+    assert cost.span == span
+    told = f"{figure(span[0])} to {figure(span[1])}" if span else f"{figure(here)} GB/s"
+    assert told in cost.pair
+    costs, made = SimpleNamespace(all_reduce=cost), SimpleNamespace(failure="")
+    shown = value_rows._cost(cast("Costs", costs), cast("Prediction", made))
+    assert told in shown
