@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ SETTLE_SECONDS = 10.0
 """How long a plain command waits for sources that do not answer. Far past their deadlines: a
 driver without persistence mode takes seconds to wake eight GPUs."""
 _TICK_SECONDS = 0.003
+TURN_SECONDS = 0.0001
 LIST_DEMOS = "?"
 _LISTING = "gputop --demo"
 NAMED_FOLDERS, MOST_FOLDERS = 4, 16
@@ -90,10 +91,26 @@ def read_snapshot(
     from gputop.topology.sources import live as watch
 
     asked = map(load, WIRING) if wiring else None
-    feed = watch.LiveFeed(
-        asked, version=__version__, with_args=with_args, thorough=True, wiring=wiring
-    )
-    return settle(feed, seconds)
+    with short_turns():
+        feed = watch.LiveFeed(
+            asked, version=__version__, with_args=with_args, thorough=True, wiring=wiring
+        )
+        return settle(feed, seconds)
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Let threads take short turns meanwhile.
+
+    One that asks a driver gives its turn away at each of some 200 calls, and gets it back when
+    another one, which imports or computes, has had its own: of 5 ms by default.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, TURN_SECONDS))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _doubted(snapshot: NodeSnapshot, demo: str) -> NodeSnapshot:
