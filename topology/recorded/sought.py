@@ -76,8 +76,8 @@ class Sought:
         self._by_four: dict[int | None, list[int]] = {None: []}
         """The places of the texts that need four bytes side by side; None: of the shorter ones."""
         for place, (_, _, _, parts) in enumerate(self._texts):
-            last = parts[0][-_SIDE_BY_SIDE:] if parts else b""
-            four = int.from_bytes(last, sys.byteorder) if len(last) == _SIDE_BY_SIDE else None
+            end = parts[0][-_SIDE_BY_SIDE:] if parts else b""
+            four = int.from_bytes(end, sys.byteorder) if len(end) == _SIDE_BY_SIDE else None
             self._by_four.setdefault(four, []).append(place)
 
     def _possible(self, words: Vocabulary) -> Iterator[tuple[bytes, bytes]]:

@@ -94,7 +94,7 @@ async def test_events_are_rows_with_their_line_and_what_to_do(
         assert [row.split(":")[2].split()[1] for row in rows[1:]] == ["GPU3", "GPU2,", "mlx5_0"]
         assert "GPU has fallen off the bus" in " ".join(text(pilot, "#listing-detail").split())
         copied: list[str] = []
-        app_of(pilot).copy_text = lambda what, note="": copied.append(what)  # type: ignore[method-assign]
+        app_of(pilot).copy_text = lambda text, note="": copied.append(text)  # type: ignore[method-assign]
         await press(pilot, "y", "w")
         assert "Xid 79" in copied[0]
         assert len(pilot.app.screen_stack) == 2

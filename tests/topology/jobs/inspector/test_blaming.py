@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ WAIT_US = 25_000
 
 def late_job(folder: Path, ahead: tuple[int, int] | None) -> InspectorRecords:
     """Rank 1 comes last; `ahead`: microseconds from the calls of ranks 0 and 1 to their kernels."""
-    given = {} if ahead is None else {"ahead": lambda rank, _: ahead[rank]}
+    given: dict[str, Any] = {} if ahead is None else {"ahead": lambda rank, _: ahead[rank]}
     files = lines(lambda rank, _: 245.0 if rank else 245.0 + WAIT_US, **given)
     paths = [folder / f"vm-pid{700 + rank}.log" for rank in files]
     for path, text in zip(paths, files.values(), strict=True):
@@ -93,8 +94,8 @@ def test_the_calls_of_a_captured_graph_prove_nothing_of_its_program(tmp_path: Pa
 
 def test_a_trace_tells_how_long_a_step_takes_where_the_plugin_wrote_at_once(tmp_path: Path) -> None:
     files = lines(lambda rank, _: 245.0 if rank else 29_000.0, ahead=lambda *_: 98)
-    for rank, text in files.items():
-        told = [json.loads(line) for line in text.splitlines()]
+    for rank, raw in files.items():
+        told = [json.loads(line) for line in raw.splitlines()]
         for at, one in enumerate(told):
             one["metadata"]["dump_timestamp_us"] = told[-1]["metadata"]["dump_timestamp_us"] + at
         text = "\n".join(map(json.dumps, told))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gputop.topology.jobs.lateness import times_slower
-from gputop.topology.jobs.loads.judging import JudgedLoads, Lateness, WatchedRank, judge
+from gputop.topology.jobs.lateness import Lateness, times_slower
+from gputop.topology.jobs.loads.judging import JudgedLoads, WatchedRank, judge
 from gputop.topology.jobs.loads.watching import GpuSlice, JobLoads, slice_of
 from tests.support.places import TESTS
 

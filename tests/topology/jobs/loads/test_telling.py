@@ -8,7 +8,8 @@ from gputop.reading import read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.grouping import GpuUser, Job
-from gputop.topology.jobs.loads.judging import JudgedLoads, Lateness, LateRank
+from gputop.topology.jobs.lateness import Lateness
+from gputop.topology.jobs.loads.judging import JudgedLoads, LateRank
 from gputop.topology.jobs.loads.telling import WORKS, reason
 from gputop.topology.model.readings import ProcessReading, ProcessState, Readings
 
