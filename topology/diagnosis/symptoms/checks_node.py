@@ -455,3 +455,41 @@ def slow_link(log: LogReport) -> Iterator[Proof]:
     for proof, speed, width in _links(log):
         if speed == "downgraded" and width != "downgraded":
             yield proof
+
+
+_BAR = re.compile(
+    r"\b(?P<device>(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d): BAR (?P<number>[0-5])\b(?P<said>.*)"
+)
+_MATTERS = re.compile(
+    r"\b((?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d): "
+    r"\[[\da-f]{4}:[\da-f]{4}\] type [\da-f]{2} class 0x(?:02|03|12)[\da-f]{4}\b"
+)
+"""How the kernel names a network adapter, a display or an accelerator by its class."""
+_NO_ROOM = re.compile(r"no space for|failed to assign|can't assign")
+_LARGE = re.compile(r"size 0x[1-9a-f][\da-f]{7,}")
+"""From 256 MiB on it is a GPU's memory, which the table of the kernel's faults has."""
+
+
+@check
+def bars_without_room(log: LogReport) -> Iterator[Proof]:
+    """Small memory windows of GPUs and NICs that got no room, nor got any later in the text.
+
+    What a device is has to stand in the text: the kernel leaves out small windows of many others.
+    """
+    sections = () if log.pasted is None else log.pasted.sections
+    lines = {
+        number: text for part in sections for number, text in enumerate(part.lines, part.first)
+    }
+    lines |= {note.line: note.text for note in (*log.context, *log.suspects)}
+    matter = {found[1] for text in lines.values() if (found := _MATTERS.search(text))}
+    left: dict[tuple[str, str], Proof] = {}
+    for number, text in sorted(lines.items()):
+        found = _BAR.search(text)
+        if found is None:
+            continue
+        at = found["device"], found["number"]
+        if "assigned" in found["said"] and "can't" not in found["said"]:
+            left.pop(at, None)
+        elif _NO_ROOM.search(found["said"]) and "mem" in text and not _LARGE.search(text):
+            left[at] = Proof(number, text.strip())
+    yield from (proof for (device, _), proof in left.items() if device in matter)

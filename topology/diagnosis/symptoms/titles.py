@@ -50,6 +50,10 @@ _APART = re.compile(
     r"|([\w.]+)\(\) got an unexpected keyword argument ['\"](\w+)"
 )
 _LIBRARY = re.compile(r"\b(lib[\w+-]+\.so[.\d]*)['\"]?(?:; dlerror)?: ")
+_FIRMWARE = re.compile(
+    r"\b(\w{2,20}) [\da-f:.]{7,16}: .*?(?:Direct firmware load for|GuC firmware) "
+    r"([\w./-]{1,100}?):? (?:failed with error -2|fetch failed)"
+)
 _VARIABLE = re.compile(r"KeyError: ['\"]([A-Z][A-Z0-9_]+)['\"]")
 
 
@@ -176,6 +180,13 @@ def library_that_is_missing(log: LogReport) -> str:
     """Which library the loader did not find."""
     found = _first(_LIBRARY, log, "cannot open|dynamic library")
     return "" if found is None else f"The loader did not find {found[1]}"
+
+
+@titled
+def firmware_that_is_missing(log: LogReport) -> str:
+    """Which driver asks for which firmware file that the kernel did not find."""
+    found = _first(_FIRMWARE, log)
+    return "" if found is None else f"{found[1]} asks for firmware that is not there: {found[2]}"
 
 
 @titled

@@ -384,7 +384,8 @@ def _of_sensor(case: Case, problems: Sequence[Problem], devices: Sequence[str]) 
             vendors.step(
                 case.gpus,
                 "Ask again. Nothing is to be done where the value comes back; where it stays "
-                "away, read the kernel's log.",
+                "away, the sensor, the fan or the GPU is at fault: read the kernel's log, drain "
+                "the node and reset the GPU.",
                 nvidia="nvidia-smi -q -d POWER,TEMPERATURE",
                 amd="amd-smi metric",
             ),

@@ -7,6 +7,7 @@ from ....model.page import Fix
 from ....model.readings import GpuProcess, GpuReading, ProcessReading
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent, ranged, size
+from ....sources.files.failures import ERROR
 from ... import vendors
 from ...case import Case
 from ...rule import Found, Proof, Rule, faulty, needed
@@ -52,11 +53,20 @@ def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:
 
 
 def _busy(case: Case) -> Found:
+    # The load of a GPU that the driver fails to read in part proves neither work nor rest; a
+    # process on it does.
+    failing = {
+        device
+        for problem in case.snapshot.problems
+        if problem.kind == ERROR
+        for device in problem.devices
+    }
     asked = needed(
         [
             (gpu, reading)
             for gpu, reading in read(case)
-            if reading.processes is not None or reading.utilization_percent is not None
+            if (gpu.address not in failing or computing(reading))
+            and (reading.processes is not None or reading.utilization_percent is not None)
         ]
     )
     known = processes(case)

@@ -11,7 +11,7 @@ import pytest
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.readings import GpuProcess, GpuUse
-from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot, Problem, ProblemKind
 from tests.support.rule_cases import base
 from tests.topology.diagnosis.device_rules import H100, H200, about, at, device_diagnosis
 
@@ -85,6 +85,26 @@ def test_how_many_are_free_is_said_in_english(gpus: Sequence[int], free: str) ->
     chosen = [known.machine.gpus[index].address for index in gpus]
     (found,) = about("gpu-busy", known, gpus=chosen)
     assert found.impact.startswith(f"{free} A job")
+
+
+def unread(snapshot: NodeSnapshot, *devices: str) -> NodeSnapshot:
+    """The same, where the driver failed to answer a question about these GPUs."""
+    failed = Problem(source="nvml", kind=ProblemKind.ERROR, text="x", devices=devices)
+    return msgspec.structs.replace(snapshot, problems=(failed,))
+
+
+def test_a_gpu_that_cannot_be_read_is_neither_busy_nor_free() -> None:
+    address = base(H200).machine.gpus[1].address
+    works = at(H200, ("readings.gpus[1].utilization_percent", 93.0))
+    (found,) = about("gpu-busy", works)
+    assert found.devices == (address,)
+    assert about("gpu-busy", unread(works, address)) == []
+
+
+def test_a_process_proves_that_a_gpu_which_cannot_be_read_is_in_use() -> None:
+    (found,) = about("gpu-busy", base(H100))
+    (same,) = about("gpu-busy", unread(base(H100), *found.devices))
+    assert same.devices == found.devices
 
 
 def test_many_processes_are_not_all_named() -> None:

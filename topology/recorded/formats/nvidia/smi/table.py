@@ -85,6 +85,7 @@ class _Table:
         root = self._current.element
         state = _STATE.match(cells[0])
         if self._rows == 2 and state:
+            put(root, "fan_speed", state[1])
             put(root, "temperature/gpu_temp", state[2])
             put(root, "performance_state", state[3])
             put(root, "gpu_power_readings/power_draw", state[4])
