@@ -245,6 +245,10 @@ def _harm(finding: Finding) -> tuple[int, bool]:
     return finding.severity.order, finding.id in (*ECHOES, KNOWN, UNANSWERED)
 
 
+TOLD_BY_ROWS = ("oom-killed",)
+"""Rules about lines of which a row of the table tells more in a text."""
+
+
 # What the rules find in outputs of tools that stand in a log or in any other text.
 def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
     """Findings of the rules, each with the lines of the text first, then what was read off them."""
@@ -254,7 +258,7 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
     quoter = Quoter(pasted)
     found = []
     for finding in diagnose(case).findings:
-        if finding.severity not in SAID or finding.id in UNSEEN:
+        if finding.severity not in SAID or finding.id in (*UNSEEN, *TOLD_BY_ROWS):
             continue  # that a text cannot show a thing is no finding of this report
         lines = quoter.quoted(finding)
         harmful = finding.severity in (BROKEN, SLOW)

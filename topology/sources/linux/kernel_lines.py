@@ -150,8 +150,8 @@ def _as_linux(line: str) -> str:
 
 
 def _address(text: str) -> str:
-    """The address in full, "0000:9b:00.0", of 0000:9b:00, 00000000:9B:00.0 or 9b:00.0."""
-    *domain, bus, device = text.lower().split(":")
+    """The address in full, "0000:9b:00.0", of 0000:9b:00, 00000000:9B:00.0 or 0x9b:0x00.0."""
+    *domain, bus, device = text.lower().replace("0x", "").split(":")
     return f"{domain[0][-4:] if domain else '0000'}:{bus}:{device}{'' if '.' in device else '.0'}"
 
 
