@@ -14,7 +14,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.writing import NO_FILE, STDOUT, code_of, write_whole
 from gputop.topology.model.page import Column, Page, Table, Text
 from gputop.topology.model.units import seconds as spoken
-from gputop.topology.recorded.sessions.changes import NoteKind
+from gputop.topology.recorded.sessions.changes import SessionNote
 from gputop.topology.recorded.sessions.exported import EXPORTS
 from gputop.topology.recorded.sessions.frames import RecordingError
 from gputop.topology.recorded.sessions.session_file import SessionFile, clock
@@ -23,13 +23,12 @@ MOST_LISTED = 1000
 """Events that are listed; the app and the exports have all."""
 
 
-class RecordedEvent(msgspec.Struct, frozen=True):
-    """Something that the recorder noted."""
+class RecordedEvent(SessionNote, frozen=True, kw_only=True, omit_defaults=False):
+    """What the recorder noted, with its time."""
 
     at: float
     """Seconds since the epoch."""
-    kind: NoteKind
-    text: str
+    # A file leaves out what is "", an answer has it always.
     harm: str
     """"broken", "slow", "cannot-tell", "notice"; "" for what is none of these."""
     device: str
@@ -76,9 +75,7 @@ def told(session: SessionFile) -> ReplayAnswer:
     """What is in a recording. Raises RecordingError."""
     first = session.snapshot(0)
     events = [
-        RecordedEvent(
-            found.at, found.note.kind, found.note.text, found.note.harm, found.note.device
-        )
+        RecordedEvent(at=found.at, **msgspec.structs.asdict(found.note))
         for found in session.notes()
     ]
     return ReplayAnswer(

@@ -37,9 +37,9 @@ class SessionNote(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: NoteKind
     text: str
     harm: str = ""
-    """"broken", "slow", "notice"; "" for what is neither."""
+    """"broken", "slow", "cannot-tell", "notice"; "" for what is none of these."""
     device: str = ""
-    """PCI address of the GPU that it is about."""
+    """PCI address; "" where it is about no single GPU."""
 
 
 class WholeFrame(msgspec.Struct, frozen=True):
