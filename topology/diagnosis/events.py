@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ..hardware.counters import meaning
+from ..hardware.counters import meaning, of_driver
 from ..hardware.faults.catalogue import fault_of
 from ..model.kernel_event import KernelEvent
 from ..model.machine import Gpu, Machine
-from ..model.readings import DeviceCounters, EccCounts, GpuReading, NvLinkReading
+from ..model.readings import CounterKind, DeviceCounters, EccCounts, GpuReading, NvLinkReading
 from ..model.record import by_address
 from ..model.severity import BROKEN, NOTICE, SLOW, Severity
 from ..model.snapshot import NodeSnapshot
@@ -42,6 +42,8 @@ ECC_STATES = (
 RECOVERY = "waits for what the driver asks for"
 _Counter = tuple[str, str, str, Severity, int | None, int]
 """Device, name, what, harm, link number and value."""
+_Place = tuple[str, str, int | None, bool]
+"""Kind, device and port of counters of the kernel, and whether its driver's are among them."""
 _Key = tuple[str, str, str]
 """Device, its name and what happens to it: two ports of one PCI function differ by name alone."""
 
@@ -102,9 +104,8 @@ class Watcher:
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
         """By the address of each GPU that a driver named: its display name and its UUID."""
-        self._asked: dict[tuple[str, str, int | None], set[_Key]] = {}
-        """Kind, device and port of the kernel's counters that the last snapshot has, and which of
-        its counters were ever above 0."""
+        self._asked: dict[_Place, set[_Key]] = {}
+        """Whose counters the last snapshot has, and which of them were ever above 0."""
         self._last_counters: tuple[DeviceCounters, ...] = ()
         self._last: tuple[object, object, object] = (None, None, None)
         self._log_read = False
@@ -160,9 +161,11 @@ class Watcher:
             return False
         self._last_counters = devices
         news = False
-        told: dict[tuple[str, str, int | None], set[_Key]] = {}
+        told: dict[_Place, set[_Key]] = {}
         for one in devices:
-            place = (one.kind, one.device, one.port)
+            # What a driver counts may be asked for the first time later than the files are read.
+            more = one.kind is CounterKind.NET and any(of_driver(name) for name, _ in one.counts)
+            place = (one.kind, one.device, one.port, more)
             before = self._asked.get(place)
             counters = tuple(_of_kernel(snapshot, one))
             now = {(device, name, what) for device, name, what, *_ in counters}

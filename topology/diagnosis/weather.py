@@ -29,7 +29,7 @@ from statistics import median
 
 import msgspec
 
-from ..hardware.counters import CountedTrouble, meaning
+from ..hardware.counters import CountedTrouble, meaning, of_driver
 from ..model.english import plural
 from ..model.readings import CounterKind
 from ..model.severity import Word
@@ -60,15 +60,6 @@ _NVLINK = (
 )  # fmt: skip
 
 
-class WeatherLink(Word):
-    """What kind of link it is: siblings are of one kind."""
-
-    NVLINK = "NVLink"
-    PCIE = "PCIe"
-    PORT = "port"
-    INTERFACE = "interface"
-
-
 class WeatherWord(Word):
     """What to do about a link, the worst first."""
 
@@ -81,7 +72,8 @@ class WeatherWord(Word):
 class LinkKey(msgspec.Struct, frozen=True, order=True):
     """One link, by one of its ends."""
 
-    kind: WeatherLink
+    kind: CounterKind
+    """AER for a PCIe link, RDMA for a port, NET for an interface."""
     device: str
     """PCI address; the name of a network device that has none."""
     number: int = 0
@@ -145,10 +137,10 @@ def reading_of(snapshot: NodeSnapshot) -> WeatherReading:
                 for name, trouble in _NVLINK
                 if (value := getattr(link, name)) is not None
             }
-            key = LinkKey(WeatherLink.NVLINK, gpu.address, link.link)
+            key = LinkKey(CounterKind.NVLINK, gpu.address, link.link)
             links[key] = LinkCounts(counts, active.get((gpu.address, link.link)))
         if gpu.pcie_replays is not None:
-            key = LinkKey(WeatherLink.PCIE, gpu.address)
+            key = LinkKey(CounterKind.AER, gpu.address)
             links[key] = LinkCounts({"replays": (_T.REPLAY, gpu.pcie_replays)})
     for key, counts in _of_kernel(snapshot):
         before = links[key].counts if key in links else {}
@@ -156,22 +148,14 @@ def reading_of(snapshot: NodeSnapshot) -> WeatherReading:
     return WeatherReading(snapshot.taken_at, None if host is None else host.boot_id, links)
 
 
-_KINDS = {
-    CounterKind.AER: WeatherLink.PCIE,
-    CounterKind.RDMA: WeatherLink.PORT,
-    CounterKind.NET: WeatherLink.INTERFACE,
-}
-
-
 def _of_kernel(
     snapshot: NodeSnapshot,
 ) -> Iterator[tuple[LinkKey, dict[str, tuple[CountedTrouble, int]]]]:
     for device in snapshot.readings.counters or ():
-        kind = _KINDS.get(device.kind)
-        if kind is None:
+        if device.kind not in (CounterKind.AER, CounterKind.RDMA, CounterKind.NET):
             continue
-        name = "" if kind is WeatherLink.PCIE else device.device
-        key = LinkKey(kind, device.address or device.device, device.port or 0, name)
+        name = "" if device.kind is CounterKind.AER else device.device
+        key = LinkKey(device.kind, device.address or device.device, device.port or 0, name)
         meant = ((name, meaning(device.kind, name), count) for name, count in device.counts)
         yield (
             key,
@@ -221,8 +205,10 @@ def _growth(before: LinkCounts, now: LinkCounts) -> tuple[dict[CountedTrouble, i
     pairs = {
         name: (trouble, before.counts[name][1] if name in before.counts else 0, count)
         for name, (trouble, count) in now.counts.items()
+        if name in before.counts or not of_driver(name)
     }
-    lost = any(name not in now.counts and count for name, (_, count) in before.counts.items())
+    gone = {name for name, (_, count) in before.counts.items() if count} - now.counts.keys()
+    lost = any(not of_driver(name) for name in gone)
     reset = lost or any(count < old for _, old, count in pairs.values())
     grown: dict[CountedTrouble, int] = {}
     for trouble, old, count in pairs.values():
@@ -262,7 +248,7 @@ def _comparable(before: WeatherReading, now: WeatherReading) -> bool:
     return same and SHORTEST <= now.at - before.at <= LONGEST
 
 
-_Usual = dict[tuple[WeatherLink, tuple[CountedTrouble, ...]], list[float]]
+_Usual = dict[tuple[CounterKind, tuple[CountedTrouble, ...]], list[float]]
 
 
 def _usual(sums: dict[LinkKey, _Sum]) -> _Usual:
@@ -330,7 +316,7 @@ def _word(key: LinkKey, one: _Sum, usual: _Usual) -> tuple[WeatherWord, tuple[Co
         return WeatherWord.DRAIN, HARD
     if hard >= RESEAT_COUNT and alone and hard / max(one.hours, DAY_HOURS) >= RESEAT_PER_HOUR:
         return WeatherWord.RESEAT, HARD
-    limit = PCIE_PER_HOUR if key.kind is WeatherLink.PCIE else SOUND_PER_HOUR
+    limit = PCIE_PER_HOUR if key.kind is CounterKind.AER else SOUND_PER_HOUR
     if _rate(one, SOFT) > limit and soft >= WATCH_COUNT:
         known = len(usual[key.kind, SOFT]) > FEWEST_SIBLINGS
         reseat = not known or _apart(key, one, SOFT, usual)

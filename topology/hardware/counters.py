@@ -129,7 +129,24 @@ def meaning(kind: CounterKind, name: str) -> CounterMeaning | None:
         return _worded(_AER.get(first), last)
     if kind is CounterKind.RAS:
         return _worded(_RAS.get(last), f"in {first.upper()}")
-    return (_RDMA if kind is CounterKind.RDMA else _NET).get(name)
+    if kind is CounterKind.RDMA:
+        return _RDMA.get(name)
+    return _NET.get(name) or _of_drivers().get(name)
+
+
+def of_driver(name: str) -> bool:
+    """Whether a driver's statistics have it: where it is missing nobody asked, and it may be any.
+
+    Of all other counters those that are not there are 0.
+    """
+    return name not in _NET and name not in _RDMA and name in _of_drivers()
+
+
+@cache
+def _of_drivers() -> dict[str, CounterMeaning]:
+    from .driver_counters import every  # it describes its rows in the words of this file
+
+    return every()
 
 
 def traffic_files(kind: CounterKind, paths: Iterable[str]) -> tuple[str, str] | None:

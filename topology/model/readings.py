@@ -246,7 +246,7 @@ class PciReading(Record, frozen=True, kw_only=True):
 
 
 class CounterKind(OpenWord):
-    """Which counters of the kernel they are."""
+    """Which counters they are, and of which kind of link: siblings are of one kind."""
 
     AER = "aer"
     """Errors of a PCIe link: aer_dev_correctable, aer_dev_fatal, aer_dev_nonfatal."""
@@ -255,7 +255,9 @@ class CounterKind(OpenWord):
     RDMA = "rdma"
     """Of a port of an RDMA device: counters and hw_counters."""
     NET = "net"
-    """Of a network interface: carrier_changes and statistics."""
+    """Of a network interface: carrier_changes, statistics and what its driver counts."""
+    NVLINK = "nvlink"
+    """Of a GPU's NVLink, by its driver; never among those of the kernel."""
 
 
 class DeviceCounters(Record, frozen=True, kw_only=True, gc=False):
@@ -270,8 +272,9 @@ class DeviceCounters(Record, frozen=True, kw_only=True, gc=False):
     address: str | None = None
     """PCI address of the function behind a network device."""
     counts: tuple[tuple[str, int], ...] = ()
-    """What is not 0, by the kernel's names: "correctable BadTLP", "umc ue", "symbol_error". A
-    counter that is not here is 0 or unknown to the driver."""
+    """What is not 0, by the kernel's names: "correctable BadTLP", "umc ue", "symbol_error"; and
+    what a network driver was asked, 0 too: "rx_prio3_pause". Another counter that is not here is 0
+    or unknown to the driver."""
     tx_bytes_per_second: float | None = None
     """Sent lately by a port or an interface; None where nobody counted it twice."""
     rx_bytes_per_second: float | None = None

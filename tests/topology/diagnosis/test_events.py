@@ -247,6 +247,20 @@ def test_a_counter_of_the_kernel_that_was_zero_is_news_as_it_grows() -> None:
     assert event.amount == 1  # it was reset in between
 
 
+def test_what_a_driver_is_asked_later_is_no_news_until_it_grows() -> None:
+    def interface(**counts: int) -> DeviceCounters:
+        return DeviceCounters(kind=CounterKind.NET, device="eth2", counts=tuple(counts.items()))
+
+    late = [interface(carrier_down_count=1), *[interface(rx_pcs_symbol_err_phy=9)] * 2]
+    assert watched(*(counted(at, one) for at, one in enumerate(late, 1))) == ()
+    (event,) = watched(
+        counted(1, interface()),
+        counted(2, interface(rx_pcs_symbol_err_phy=0)),
+        counted(3, interface(rx_pcs_symbol_err_phy=4)),
+    )
+    assert event.text == "eth2: +4 symbol errors"
+
+
 def test_what_grows_all_day_on_a_healthy_port_is_no_news() -> None:
     assert watched(counted(1, port(np_cnp_sent=1)), counted(2, port(np_cnp_sent=900))) == ()
 

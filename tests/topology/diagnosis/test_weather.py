@@ -12,7 +12,6 @@ from gputop.topology.diagnosis.weather import (
     LinkCounts,
     LinkKey,
     LinkWeather,
-    WeatherLink,
     WeatherReading,
     WeatherWord,
     reading_of,
@@ -24,8 +23,8 @@ from tests.support.rule_cases import base
 
 DAY, HOUR = 86400.0, 3600.0
 LINKS = 18
-SICK = LinkKey(WeatherLink.NVLINK, "0000:19:00.0", 7)
-KEYS = tuple(LinkKey(WeatherLink.NVLINK, "0000:19:00.0", number) for number in range(LINKS))
+SICK = LinkKey(CounterKind.NVLINK, "0000:19:00.0", 7)
+KEYS = tuple(LinkKey(CounterKind.NVLINK, "0000:19:00.0", number) for number in range(LINKS))
 LOAD = 200e9
 """Bytes a second that a busy link carries."""
 Added = Callable[[LinkKey, float], dict[str, int]]
@@ -236,19 +235,57 @@ def test_links_of_a_snapshot() -> None:
     )
     readings = msgspec.structs.replace(snapshot.readings, gpus=gpus, counters=counters)
     links = reading_of(msgspec.structs.replace(snapshot, readings=readings)).links
-    assert links[LinkKey(WeatherLink.NVLINK, address, 3)].counts == {
+    assert links[LinkKey(CounterKind.NVLINK, address, 3)].counts == {
         "recovery_errors": (CountedTrouble.RECOVERY, 4),
         "tx_bytes": (CountedTrouble.TRAFFIC, 5),
     }
-    assert links[LinkKey(WeatherLink.NVLINK, address, 3)].up is True
-    assert links[LinkKey(WeatherLink.PCIE, address)].counts == {
+    assert links[LinkKey(CounterKind.NVLINK, address, 3)].up is True
+    assert links[LinkKey(CounterKind.AER, address)].counts == {
         "replays": (CountedTrouble.REPLAY, 2),
         "correctable RxErr": (CountedTrouble.CORRECTED, 5),
     }
-    assert links[LinkKey(WeatherLink.PORT, "0000:3b:00.0", 1, "mlx5_0")].counts == {
+    assert links[LinkKey(CounterKind.RDMA, "0000:3b:00.0", 1, "mlx5_0")].counts == {
         "port_xmit_data": (CountedTrouble.TRAFFIC, 400),
         "symbol_error": (CountedTrouble.SYMBOL, 3),
     }
+
+
+def test_pauses_that_one_interface_alone_gets_are_watched() -> None:
+    """PFC pauses come from the fabric: siblings that get as many are no fault of a port."""
+    keys = [LinkKey(CounterKind.NET, f"0000:{at:02x}:00.0", 0, f"eth{at}") for at in range(4)]
+
+    def readings(*pauses: int) -> list[WeatherReading]:
+        def links(times: int) -> dict[LinkKey, LinkCounts]:
+            return {
+                key: LinkCounts(
+                    {
+                        "rx_prio3_pause": (CountedTrouble.CONGESTION, 10**6 + times * count),
+                        "tx_bytes": (CountedTrouble.TRAFFIC, times * 10**12),
+                    }
+                )
+                for key, count in zip(keys, pauses, strict=True)
+            }
+
+        return [WeatherReading(at * 3600.0, "a", links(at)) for at in range(3)]
+
+    alone = {one.link: one.word for one in weather(readings(3, 5, 4, 90_000))}
+    assert alone[keys[3]] is WeatherWord.WATCH
+    assert set(alone.values()) <= {WeatherWord.WATCH, WeatherWord.CALM}
+    assert list(alone.values()).count(WeatherWord.WATCH) == 1
+    all_alike = weather(readings(90_000, 91_000, 88_000, 90_000))
+    assert {one.word for one in all_alike} == {WeatherWord.CALM}
+
+
+def test_what_a_driver_was_not_asked_before_is_no_growth() -> None:
+    key = LinkKey(CounterKind.NET, "0000:3b:00.0", 0, "eth2")
+    files = {"carrier_down_count": (CountedTrouble.DOWN, 3)}
+    asked = files | {"rx_pcs_symbol_err_phy": (CountedTrouble.SYMBOL, 10**9)}
+    for counts in ((files, asked, asked), (asked, files, asked)):
+        readings = [
+            WeatherReading(at * HOUR, "a", {key: LinkCounts(one)}) for at, one in enumerate(counts)
+        ]
+        (found,) = weather(readings)
+        assert (found.word, found.grown, found.resets) == (WeatherWord.CALM, (), 0)
 
 
 def test_one_reading_has_no_weather() -> None:

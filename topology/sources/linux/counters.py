@@ -1,7 +1,8 @@
 """Error counters of PCIe links, AMD GPUs and network ports, as the kernel keeps them in /sys.
 
 The raw answer: {"absent": why, "aer": {address: {file: text}}, "ras": {address: {file: text}},
-"rdma": {name: {"path", "ports": {"1": {counter: text}}}}, "net": {name: {"path", counter: text}},
+"rdma": {name: {"path", "ports": {"1": {counter: text}}}}, "net": {name: {"path", counter: text,
+"driver": {statistic: number}}},
 "rates": {"rdma": {name: {"1": [bytes a second sent, received]}}, "net": {name: [sent, received]}}}.
 All of it is readable without root. Sources: the kernel's Documentation/ABI/testing/
 sysfs-bus-pci-devices-aer, sysfs-class-infiniband, sysfs-class-net and sysfs-class-net-statistics;
@@ -39,7 +40,7 @@ BYTES = (f"{NET_DIR}/tx_bytes", f"{NET_DIR}/rx_bytes")
 
 
 def parse(raw: Raw) -> PartialNode:
-    """The counters that are not 0, of all that was asked."""
+    """The counters that are not 0, of all that was asked; of what a driver was asked all."""
     found = [
         *_of_pci(CounterKind.AER, part(raw, "aer"), _aer),
         *_of_pci(CounterKind.RAS, part(raw, "ras"), _ras),
@@ -50,6 +51,8 @@ def parse(raw: Raw) -> PartialNode:
 
 
 Counts = Iterator[tuple[str, int]]
+Statistics = Callable[[Sequence[tuple[str, str]]], dict[str, dict[str, int]]]
+"""Asks the drivers of interfaces, each given with its driver's name."""
 
 
 def _of_pci(
@@ -125,11 +128,14 @@ def _of_rdma(devices: dict[str, Raw], rates: dict[str, Raw]) -> Iterator[DeviceC
 def _of_net(interfaces: dict[str, Raw], rates: dict[str, Raw]) -> Iterator[DeviceCounters]:
     for name, files in interfaces.items():
         counters, rate = part({"": files}, ""), rates.get(name)
+        driver = part(counters, "driver")
+        numbers = ((one, value) for one, value in driver.items() if isinstance(value, int))
+        texts = {one: text for one, text in counters.items() if one != "path"}
         yield DeviceCounters(
             kind=CounterKind.NET,
             device=name,
             address=_behind(counters.get("path")),
-            counts=_counts({one: text for one, text in counters.items() if one != "path"}),
+            counts=(*_counts(texts), *((one, value) for one, value in numbers if value >= 0)),
             tx_bytes_per_second=_rate(rate, 0),
             rx_bytes_per_second=_rate(rate, 1),
         )
@@ -148,8 +154,14 @@ Port = tuple[str, str, str]
 class CountersReader:
     """Reads what ports carry at each call, all counters and which there are once in many."""
 
-    def __init__(self, tree: Tree, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tree, self._clock = tree, clock
+    def __init__(
+        self,
+        tree: Tree,
+        clock: Callable[[], float] = time.monotonic,
+        begin: Callable[[], Statistics] | None = None,
+    ) -> None:
+        self._tree, self._clock, self._begin = tree, clock, begin
+        self._statistics: Statistics | None = None
         self._reads = 0
         self._whole: dict[str, Raw] = {}
         self._carried: dict[Port, tuple[float, tuple[int, ...]]] = {}
@@ -159,6 +171,7 @@ class CountersReader:
         self._rdma: dict[str, dict[str, tuple[str, ...]]] = {}
         self._bytes: dict[str, dict[str, tuple[tuple[str, ...], int]]] = {}
         self._net: tuple[str, ...] = ()
+        self._drivers: dict[str, str] = {}
         self._left_out: list[str] = []
 
     def __call__(self) -> Raw:
@@ -207,6 +220,7 @@ class CountersReader:
 
     def _all(self) -> dict[str, Raw]:
         tree = self._tree
+        statistics = self._of_drivers()
         return {
             "absent": tree.absent,
             "aer": {one: answers(tree, f"{PCI}/{one}", AER) for one in self._aer},
@@ -222,6 +236,7 @@ class CountersReader:
                 name: {"path": tree.resolved(f"{NET}/{name}")}
                 | answers(tree, f"{NET}/{name}", NET_FILES)
                 | answers(tree, f"{NET}/{name}/{NET_DIR}", NET_STATISTICS)
+                | ({"driver": statistics[name]} if name in statistics else {})
                 for name in self._net
             },
             LEFT_OUT: self._left_out,
@@ -241,11 +256,21 @@ class CountersReader:
         }
         wired = [one for one in tree.names(NET) if tree.exists(f"{NET}/{one}/device")]
         self._net = tuple(wired[:MOST_PORTS])
+        paths = ((name, tree.resolved(f"{NET}/{name}/device/driver")) for name in self._net)
+        self._drivers = {name: path.rpartition("/")[2] for name, path in paths if path}
         self._left_out = [
             *left_out("devices with error counters", devices, MOST_DEVICES),
             *left_out("counters of RDMA devices", names, MOST_PORTS),
             *left_out("counters of network interfaces", wired, MOST_PORTS),
         ]
+
+    def _of_drivers(self) -> dict[str, dict[str, int]]:
+        """What `ethtool -S` shows, where the tree is this machine's own and has such adapters."""
+        if self._begin is None or not self._drivers:
+            return {}
+        if self._statistics is None:
+            self._statistics = self._begin()
+        return self._statistics(tuple(self._drivers.items()))
 
     def _port(self, name: str, port: str, folders: Sequence[str]) -> dict[str, Raw]:
         found: dict[str, Raw] = {}
@@ -291,8 +316,14 @@ def _carrying(paths: Sequence[str]) -> tuple[tuple[str, ...], int] | None:
     return None if files is None or meant is None else (files, meant.scale)
 
 
+def _statistics() -> Statistics:
+    from .driver_statistics import DriverStatistics  # only nodes with such adapters need it
+
+    return DriverStatistics()
+
+
 def _reader() -> Callable[[], Raw]:
-    return CountersReader(live_tree())
+    return CountersReader(live_tree(), begin=_statistics)
 
 
 SOURCE = Source(

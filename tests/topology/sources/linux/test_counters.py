@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,24 @@ def test_odd_rates_are_not_known(pair: Any) -> None:
     raw = {"rdma": {"mlx5_2": {"ports": {"1": {}}}}, "rates": {"rdma": {"mlx5_2": {"1": pair}}}}
     (found,) = parse(raw).counters or ()
     assert (found.tx_bytes_per_second, found.rx_bytes_per_second) == (None, None)
+
+
+def test_what_a_driver_counts_stands_beside_the_files(tmp_path: Path) -> None:
+    found = tree(tmp_path)
+    place = tmp_path / "sys/bus/pci/devices" / NIC
+    (tmp_path / "sys/bus/pci/drivers/mlx5_core").mkdir(parents=True)
+    (place / "driver").symlink_to("../../drivers/mlx5_core")
+    asked = []
+
+    def statistics(interfaces: Sequence[tuple[str, str]]) -> dict[str, dict[str, int]]:
+        asked.append(tuple(interfaces))
+        return {"eth2": {"rx_prio3_pause": 7, "tx_prio3_pause": 0}}
+
+    reader = CountersReader(found, begin=lambda: statistics)
+    read = parse(reader()).counters
+    assert isinstance(read, tuple)
+    counts = {(one.kind, one.device): one.named for one in read}
+    assert asked == [(("eth2", "mlx5_core"),)]
+    asked_for = {"rx_prio3_pause": 7, "tx_prio3_pause": 0}
+    assert counts[CounterKind.NET, "eth2"] == {"carrier_down_count": 4, **asked_for}
+    assert "driver" not in CountersReader(found)()["net"]["eth2"], "of files alone it asks nothing"

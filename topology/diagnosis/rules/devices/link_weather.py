@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from ....model.english import listing
 from ....model.finding import Finding
+from ....model.readings import CounterKind
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
 from ...rule import Found, Rule, needed
-from ...weather import HARD, LinkWeather, WeatherLink, WeatherWord, reading_of, weather
+from ...weather import HARD, LinkWeather, WeatherWord, reading_of, weather
 
 MOST_NAMED, MOST_SHOWN = 4, 8
 SOURCE = "counters of the driver and of /sys, two readings"
@@ -50,18 +51,16 @@ def _is_ours(one: LinkWeather) -> bool:
     """Whether no other rule tells it: `nvlink-errors` and `pcie-replays` tell of small growth."""
     if one.word is WeatherWord.CALM:
         return False
-    of_gpu = one.link.kind in (WeatherLink.NVLINK, WeatherLink.PCIE)
+    of_gpu = one.link.kind in (CounterKind.NVLINK, CounterKind.AER)
     hard = any(trouble in HARD for trouble, _ in one.grown)
     return not of_gpu or (hard and one.word is not WeatherWord.WATCH)
 
 
 def _once(found: list[LinkWeather]) -> list[LinkWeather]:
     """Without network interfaces whose RDMA port says the same."""
-    ports = {one.link.device for one in found if one.link.kind is WeatherLink.PORT}
+    ports = {one.link.device for one in found if one.link.kind is CounterKind.RDMA}
     return [
-        one
-        for one in found
-        if one.link.kind is not WeatherLink.INTERFACE or one.link.device not in ports
+        one for one in found if one.link.kind is not CounterKind.NET or one.link.device not in ports
     ]
 
 
@@ -86,9 +85,9 @@ def _findings(case: Case, found: list[LinkWeather]) -> Iterator[Finding]:
 def _name(case: Case, one: LinkWeather) -> str:
     """As people call it: "NVLink 7 of GPU3", "port 1 of mlx5_2", "eth2", "PCIe of GPU3"."""
     link = one.link
-    if link.kind is WeatherLink.NVLINK:
+    if link.kind is CounterKind.NVLINK:
         return f"NVLink {link.number} of {case.name(link.device)}"
-    if link.kind is WeatherLink.PORT:
+    if link.kind is CounterKind.RDMA:
         return f"port {link.number} of {link.name}"
     return link.name or f"PCIe of {case.name(link.device)}"
 
