@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
 
 from gputop import __version__
+from gputop.answers.metrics_otlp import OtlpSender, keep_sending
 from gputop.answers.metrics_served import address_of, serve
 from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
 from gputop.checking.node import Examined
@@ -47,6 +49,11 @@ class MetricsRequest(NodeRequest, frozen=True, kw_only=True):
             ("--from", "--json", "--once", "--textfile"),
             "--listen serves this machine or a demo: leave out --from, --json, --once, --textfile",
         ),
+        Clash(
+            ("--otlp",),
+            ("--json", "--listen", "--textfile"),
+            "--otlp sends, and prints nothing: leave out --json, --listen, --textfile",
+        ),
         Clash(("--textfile",), ("--json",), "--textfile is in the format of Prometheus, not JSON"),
         Clash(("--jobs",), ("--from",), "a recording is not running: leave out --jobs"),
     )
@@ -60,7 +67,18 @@ class MetricsRequest(NodeRequest, frozen=True, kw_only=True):
             "files",
         ),
     ] = None
-    once: Annotated[bool, Option("--once", "With --textfile: write it once, and end.")] = False
+    once: Annotated[
+        bool, Option("--once", "With --textfile or --otlp: write or send it once, and end.")
+    ] = False
+    otlp: Annotated[
+        str | None,
+        Option(
+            "--otlp",
+            "Send to a collector of OpenTelemetry by OTLP over HTTP, every --interval; needs "
+            "gputop[otlp].",
+            "URL",
+        ),
+    ] = None
     listen: Annotated[
         str | None,
         Option(
@@ -137,6 +155,8 @@ def carry_out(asked: MetricsRequest) -> int:
     if asked.listen is not None:
         place = address_of(asked.listen)
         return serve(place, _reader(asked), asked.interval)
+    if asked.otlp is not None:
+        return _send(asked, asked.otlp)
     if asked.textfile is None:
         found = answer(asked)
         for sentence in found.remarks:
@@ -158,6 +178,13 @@ def carry_out(asked: MetricsRequest) -> int:
         time.sleep(asked.interval)
 
 
+def _send(asked: MetricsRequest, endpoint: str) -> int:
+    """Raises Exit, also where OpenTelemetry is not installed."""
+    sender = OtlpSender(endpoint, socket.gethostname())
+    once = asked.once or bool(asked.sources)
+    return keep_sending(sender, _families(asked), asked.interval, once=once)
+
+
 def _write(path: Path, text: str) -> None:
     try:
         write_whole(path, text, shared=True)
@@ -168,9 +195,15 @@ def _write(path: Path, text: str) -> None:
 
 def _reader(asked: MetricsRequest) -> Callable[[], str]:
     """Reads the node again at each call, and gives the series as text."""
+    families = _families(asked)
+    return lambda: exposition(families())
+
+
+def _families(asked: MetricsRequest) -> Callable[[], tuple[MetricFamily, ...]]:
+    """Reads the node again at each call, and gives its series."""
     judging = _judging(asked)
     snapshot_of = asked.snapshot if asked.once else snapshots_of(asked, asked.interval)
-    return lambda: exposition(judging.of(snapshot_of()))
+    return lambda: judging.of(snapshot_of())
 
 
 def snapshots_of(asked: NodeRequest, interval: float) -> Callable[[], NodeSnapshot]:

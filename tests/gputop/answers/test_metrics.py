@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import stat
 import threading
@@ -16,8 +17,10 @@ import pytest
 
 from gputop.__main__ import run
 from gputop.answers import metrics_served
+from gputop.answers.metrics import MetricsRequest, answer
 from gputop.answers.metrics_served import MOST_AT_ONCE, ListenPlace, TextServer, address_of, serve
 from gputop.exits import Exit
+from gputop.topology.metrics import series
 
 SICK = ("--demo", "sick-h100-8")
 
@@ -206,3 +209,30 @@ def test_who_asks_makes_nothing_be_read() -> None:
 def test_a_port_that_is_taken(server: TextServer) -> None:
     with pytest.raises(Exit, match="in use"):
         serve(ListenPlace("127.0.0.1", server.server_address[1]), lambda: "", 1.0)
+
+
+DASHBOARD = Path(__file__).parents[3] / "recipes" / "grafana" / "gputop.json"
+LABEL = re.compile(r"\{\{(\w+)\}\}|(\w+)=~?\"|by \(([\w, ]+)\)")
+OF_PROMETHEUS = {"instance", "job"}
+
+
+def test_every_panel_of_the_dashboard_shows_series_that_there_are() -> None:
+    """Names and labels of its expressions are those of two nodes, one with errors of NVLinks."""
+    known: dict[str, set[str]] = {"gputop_nvlink_errors_total": {"gpu", "UUID", "link", "kind"}}
+    for demo in ("sick-h100-8", "hgx-h100-8"):
+        for family in answer(MetricsRequest(demo=demo, jobs=True)).families:
+            labels = known.setdefault(family.name, set())
+            labels.update(name for sample in family.samples for name, _ in sample.labels)
+    assert any("gputop_nvlink_errors_total" in text for text in [Path(series.__file__).read_text()])
+    board = json.loads(DASHBOARD.read_text())
+    shown = [(panel["title"], told) for panel in board["panels"] for told in panel["targets"]]
+    assert len(shown) > 15
+    for title, told in shown:
+        names = re.findall(r"\b(?:gputop|DCGM_FI)_\w+", told["expr"])
+        assert names, title
+        assert set(names) <= known.keys(), title
+        asked = LABEL.findall(told["expr"] + told["legendFormat"])
+        words = {word for one in asked for text in one for word in re.findall(r"\w+", text)}
+        assert words <= OF_PROMETHEUS.union(*(known[name] for name in names)), title
+    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
+    assert len(set(places)) == len(places)
