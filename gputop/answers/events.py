@@ -40,10 +40,10 @@ from gputop.topology.node import Node
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST_SHOWN, MOST_COUNTED = 40, 20
 STAMP, DAY = "%Y-%m-%dT%H:%M:%S%z", "%b %d %H:%M:%S"
-ONLY_LISTENING = "events of NVML: told only to who listens: `gputop events --follow`"
-ONLY_ROOT = (
-    "health of mlx5 and PFC: only root reads /sys/kernel/debug/mlx5; `sudo ethtool -S NIC` has PFC"
+ONLY_LISTENING = (
+    "events of NVML: heard only while somebody listens: the app, or `gputop events --follow`"
 )
+ONLY_ROOT = "health of mlx5: only root reads /sys/kernel/debug/mlx5"
 _FOR = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd])")
 
 
