@@ -43,6 +43,7 @@ NOT_RUN = {
     "mcp --redact": "waits for an agent",
     "metrics --textfile": "writes again and again",
     "metrics --listen": "serves until it is ended",
+    "metrics --otlp": "sends to a collector, by packages of its own",
     "record": "goes on until it is ended",
     "events --follow": "goes on until it is ended",
     "watch": "goes on until it is ended",
