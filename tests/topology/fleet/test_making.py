@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from gputop.answers.check import CheckRequest, answer
 from gputop.topology.fleet.making import figures_of
@@ -50,3 +51,13 @@ def test_nodes_whose_gpus_lie_elsewhere_have_the_same_figures() -> None:
     other = msgspec.structs.replace(snapshot, machine=machine, measurements=figures)
     assert machine.gpus[0].address.startswith("0001:")
     assert [f.key for f in figures_of(other)] == [f.key for f in figures_of(snapshot)]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, None])
+def test_a_figure_that_is_not_above_zero_is_none_of_the_node(value: float | None) -> None:
+    snapshot = measured()
+    one = next(m for m in snapshot.measurements if m.quantity == "write_bandwidth" and m.value)
+    for given, count in ((one.value, 1), (value, 0)):
+        figures = (msgspec.structs.replace(one, value=given),)
+        of_one = msgspec.structs.replace(snapshot, measurements=figures)
+        assert len(figures_of(of_one)) == count

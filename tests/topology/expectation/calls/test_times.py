@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gputop.topology.expectation.calls.kinds import CollectiveKind, bus_share
 from gputop.topology.expectation.calls.times import TimesOfCalls, at_sizes
+from gputop.topology.expectation.judge import Judge
+from gputop.topology.expectation.ways import TakenWay
 from gputop.topology.model import quantities
 from gputop.topology.model.severity import FigureBasis
-from gputop.topology.model.snapshot import Measurement
+from gputop.topology.model.snapshot import EnvironmentVariable, Measurement
+from gputop.topology.node import Node
 from tests.support.snapshots import demo_node
 
 MIB = 1 << 20
@@ -128,3 +132,31 @@ def test_one_gpu_has_nobody_to_talk_to() -> None:
     times, gpus = _times("hgx-h100-8")
     assert times.of(gpus[:1], CollectiveKind.ALL_REDUCE, MIB) is None
     assert times.of(gpus, CollectiveKind.ALL_REDUCE, 0) is None
+
+
+def _with_variable(name: str, value: str) -> tuple[Node, list[str]]:
+    snapshot = demo_node("hgx-h100-8").snapshot
+    variable = EnvironmentVariable(name=name, value=value, origin="--set")
+    node = Node(msgspec.structs.replace(snapshot, environment=(variable,))).decide()
+    return node, [gpu.address for gpu in node.machine.gpus]
+
+
+def test_where_the_library_decides_nothing_the_links_say_the_way() -> None:
+    node, gpus = _with_variable("CUDA_VISIBLE_DEVICES", "none")
+    found = TimesOfCalls(node).of(gpus, CollectiveKind.ALL_REDUCE, 1024 * MIB)
+    assert node.prediction is None
+    assert found is not None
+    assert found.way is TakenWay.LINKS
+
+
+@pytest.mark.parametrize(
+    ("failure", "way"), [(None, TakenWay.NETWORK), ("NCCL would stop", TakenWay.LINKS)]
+)
+def test_a_library_that_would_stop_takes_no_way(failure: str | None, way: TakenWay) -> None:
+    node, gpus = _with_variable("NCCL_P2P_DISABLE", "1")
+    assert node.prediction is not None
+    made = msgspec.structs.replace(node.prediction, failure=failure)
+    times = TimesOfCalls(node, Judge(node.snapshot, made))
+    found = times.of(gpus, CollectiveKind.ALL_REDUCE, 1024 * MIB)
+    assert found is not None
+    assert found.way is way

@@ -185,6 +185,13 @@ def test_files_are_found_by_content_and_links_pipes_and_old_ones_are_not_read(
     assert "before the job started" in late.refused[0][1]
 
 
+def test_a_dump_in_json_is_told_by_a_field_that_it_has() -> None:
+    assert looks_like(b' {"version": "2.10", "pg_config": {')
+    assert looks_like(b'{"entries": [')
+    assert not looks_like(b'{"machine": {"gpus": []}}')
+    assert not looks_like(b'{"nccl_version": "2.28.9", "communicators": [')
+
+
 def test_tensors_of_another_shape_with_as_many_elements_fit() -> None:
     def sides(*shapes: list[int]) -> tuple[str, ...]:
         dumps = [dumped(entry(1, input_sizes=[shape])) for shape in shapes]

@@ -219,3 +219,11 @@ def test_lines_that_come_again_say_the_same_whether_or_not_they_are_remembered(
     ]  # fmt: skip
     assert [(found.name, found.count) for found in report.environment] == [("NCCL_ALGO", 40)]
     assert report.kinds == {"elsewhere": 40 * (1 + new), "sign": 40, "framework": 40, "setting": 40}
+
+
+def test_a_line_of_progress_that_names_no_version_opens_none_when_it_comes_again() -> None:
+    work = "WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=4, NumelOut=4)"
+    line = f"[E ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught {work} CUDA Version:"
+    report = read("one", "two", "three", *[line, "12.4"] * 3)
+    assert [progress.work for progress in report.progress] == [3]
+    assert report.versions.beside is None
