@@ -45,6 +45,7 @@ _EXTRACT = re.compile(
     r"|/(?:sys|proc)/[\w./:-]+:\S|(?:Lnk(?:Cap|Sta|Ctl)2?|DevSta|ACSCtl|UESta|CESta|BusCtl):\s"
     r"|(?:GPU|Card|Device|Node)\s.*\b(?:Temp|AvgPwr|SCLK|MCLK|Fan|Perf|GPU%|VRAM%|Util|Pwr)\b"
     r"|(?:[a-z_]+ ?)?GPU(?: ?\[\d+\]|\d+)\s*:\s"
+    r"|.*\btype=\w+ (?:msg=)?audit\(\d"
 )
 """Lines of a kernel's log, commands behind a prompt, lists of device files, products by name, what
 launchers and pods print, tables of clusters and of cards, files of sysfs, and links of lspci."""

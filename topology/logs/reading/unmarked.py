@@ -77,9 +77,17 @@ _HARMLESS = re.compile(
     rb"|\b[Cc]orrected\b"
     rb"|^\W*(?:\[\w+\]:)?\[W[ \d]|^\W*I\d{4} \d\d:\d\d:\d\d\."
     rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) |^(?:lspci|pcilib): "
+    rb"|\bavc: +denied\b.*\bpermissive=1\b"
+    rb"|\b(?:iwl\w+|ath\d+k\w*|brcm\w+|mt\d+\w*|rt[lw]\w+|r\d{4}|b\d\d\w*|Bluetooth|bt\w+|snd\w*"
+    rb"|sof[\w-]*|regulatory)\b.*\bDirect firmware load for "
+    rb"|\b(?:i\d{3}|xe) .*(?:_(?:dmc|huc|gsc)[\w.]*\.bin|\bDMC firmware\b)"
+    rb"|cfg80211: failed to load regulatory|iwl\w+ .*\bno suitable firmware found"
 )
 """The words of failures in counts that are zero, in remarks, in warnings and in advice, and what
-lspci lacks for itself in a container (libkmod, VPD)."""
+lspci lacks for itself in a container (libkmod, VPD).
+
+And of the kernel: what SELinux only notes (permissive=1), the firmware of what no job runs over
+(Wi-Fi, whose drivers ask for one release after the other, sound, a display's power)."""
 CODED = (
     b"return code", b"exit code", b"exitcode", b"Exit code", b"errno", b"Errno", b"libibverbs",
     b"libfabric", b"Libfabric", b"ibv_", b"Signal ", b"signal ", b"SIGKILL", b"SIGSEGV", b"SIGABRT",

@@ -387,3 +387,32 @@ def test_a_firmware_file_that_the_driver_does_without_breaks_nothing(
     said = f"amdgpu 0000:19:00.0: Direct firmware load for amdgpu/{file} failed with error -2"
     found = fault_of(event_in(said))
     assert (found.rule, found.severity) == ("amdgpu-firmware", severity)
+
+
+def test_a_record_of_the_boot_before_is_no_fault_of_now() -> None:
+    head, severity = (
+        "BERT: Error records from previous boot:",
+        "[Hardware Error]: event severity: fatal",
+    )
+    part = "[Hardware Error]:   section_type: PCIe error"
+    for lines in ((head, severity, part), (severity, part), (head,)):
+        found = {fault_of(event).severity for event in read_lines(lines).kernel_events or ()}
+        assert found == {NOTICE}
+    # The same parts behind a head of now, which the kernel numbers, add nothing and excuse nothing.
+    (event,) = read_lines(("{1}" + severity, "{1}" + part)).kernel_events or ()
+    assert fault_of(event).severity == SLOW
+    assert not read_lines(("{1}" + part,)).kernel_events
+
+
+def test_a_missing_firmware_of_the_gsp_says_where_it_belongs() -> None:
+    for line in (
+        "NVRM: RmFetchGspRmImages: No GSP firmware image found",
+        "NVRM: GPU 0000:01:00.0 requires GSP firmware, which is not there",
+    ):
+        (event,) = read_lines((line,)).kernel_events or ()
+        assert fault_of(event).severity == BROKEN
+        assert "/lib/firmware/nvidia/VERSION/" in fault_of(event).says
+    loaded = (
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  550.54.14, GSP firmware found"
+    )
+    assert not read_lines((loaded,)).kernel_events
