@@ -366,8 +366,8 @@ def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
             if said is not None and rule.extra:
                 examined.append(rule.id)
             found += [(rule, _disproved(case, rule, finding)) for finding in said or ()]
-    kept = failed + [finding for rule, finding in found if not _implied(rule, finding, found)]
-    kept += case.snapshot.symptoms
+    left = (finding for rule, finding in found if not _implied(rule, finding, found))
+    kept = [*failed, *without_told(left, case.snapshot.symptoms), *case.snapshot.symptoms]
     unexamined = tuple(rule.id for rule in rules if not rule.extra)
     # A notice is no reason to call a node without GPUs healthy, nor is a job that hangs.
     told = weighed(kept)

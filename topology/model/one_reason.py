@@ -4,10 +4,21 @@ from collections.abc import Iterable, Sequence
 
 from .finding import FLAG_COSTS, JOB, Finding, Kind
 
+_SAYS_MORE = {"oom-killed": "rank-out-of-memory"}
+"""A fault in the kernel's lines, and the row of a text's table that tells more of those lines."""
 
-def without_told(findings: Iterable[Finding], jobs: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings without those on variables that a job blames itself: one fault, one reason."""
-    return tuple(one for one in findings if not any(_says(job, one) for job in jobs))
+
+def without_told(findings: Iterable[Finding], others: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings without what others tell already, with more: one fault, one reason.
+
+    Of variables that is a job which blames them itself, of lines a row of a text's table.
+    """
+    rows = {one.id for one in others}
+    return tuple(
+        one
+        for one in findings
+        if _SAYS_MORE.get(one.id) not in rows and not any(_says(other, one) for other in others)
+    )
 
 
 def _says(job: Finding, finding: Finding) -> bool:

@@ -13,6 +13,7 @@ from ...logs.report.outcome import RunOutcome, outcome_of
 from ...logs.report.places import gpus_from, normal
 from ...logs.report.report import WARN, LogNote, LogReport
 from ...model.finding import RAS_ANSWER, UNSEEN, Finding
+from ...model.one_reason import without_told
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, RunState
 from ...model.snapshot import NodeSnapshot
@@ -153,7 +154,8 @@ def examine(
     said, left = symptoms(log)
     ras = ras_findings(log.pasted, log.name or "text")
     gpus = () if log.pasted is None else log.pasted.snapshot.machine.gpus
-    here = weighed((*said, *pasted_findings(log.pasted), *ras), gpus)
+    pasted = without_told(pasted_findings(log.pasted), said)
+    here = weighed((*said, *pasted, *ras), gpus)
     found = tuple(sorted((*here, *findings_of_others(log.pasted)), key=_harm))
     overlay = lay(log, snapshot, library=library)
     beside = None if log.pasted is None else log.pasted.snapshot
@@ -245,10 +247,6 @@ def _harm(finding: Finding) -> tuple[int, bool]:
     return finding.severity.order, finding.id in (*ECHOES, KNOWN, UNANSWERED)
 
 
-TOLD_BY_ROWS = ("oom-killed",)
-"""Rules about lines of which a row of the table tells more in a text."""
-
-
 # What the rules find in outputs of tools that stand in a log or in any other text.
 def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
     """Findings of the rules, each with the lines of the text first, then what was read off them."""
@@ -258,7 +256,7 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
     quoter = Quoter(pasted)
     found = []
     for finding in diagnose(case).findings:
-        if finding.severity not in SAID or finding.id in (*UNSEEN, *TOLD_BY_ROWS):
+        if finding.severity not in SAID or finding.id in UNSEEN:
             continue  # that a text cannot show a thing is no finding of this report
         lines = quoter.quoted(finding)
         harmful = finding.severity in (BROKEN, SLOW)
