@@ -178,9 +178,18 @@ def test_an_id_or_a_text_without_an_encoding_does_no_harm() -> None:
     assert all(obeyed(one["content"][0]["text"]) == set() for one in by_id.values())
 
 
-def test_an_open_id_is_refused_and_its_call_is_answered() -> None:
+def test_an_open_id_is_refused_and_its_call_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = threading.Event()
+    monkeypatch.setattr(serving, "answer_text", lambda *_, **__: f"{taken.wait(LONG)}")
+    outgoing = io.BytesIO()
+    conversation = AgentConversation(outgoing, redact=False)
     call = asked("tools/call", {"name": "explain", "arguments": {"demo": "hgx-h100-8"}})
-    said = conversed(call, call)
+    for _ in range(2):
+        conversation.take(json.dumps(call).encode())
+    taken.set()
+    conversation._calls.wait(LONG)
+    conversation.leave()
+    said = [json.loads(one) for one in outgoing.getvalue().splitlines()]
     assert sorted("error" in one for one in said) == [False, True]
 
 
